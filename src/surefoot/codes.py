@@ -1,0 +1,87 @@
+"""The table of codes: what each finding is called, since when, and where its text lies.
+
+The documentation text of a code lies beside what emits it, as Markdown with fixed sections.
+"""
+
+from dataclasses import dataclass
+from importlib.resources import files
+
+from surefoot.errors import UsageError, nearest
+from surefoot.records import Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """A kind of finding.
+
+    Attributes:
+        code: family and number, e.g. ``SPK001``.
+        name: short, with hyphens.
+        severity: the usual one; a finding may state another.
+        since: the version that brought it.
+        text: path of its documentation below ``surefoot/``.
+        title: one line for listings.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    since: str
+    text: str
+    title: str
+
+
+FAMILIES = {
+    "INI": "initialisation",
+    "ARC": "architecture",
+    "OPT": "optimizer",
+    "SCH": "schedule",
+    "PRC": "precision",
+    "DAT": "data and tokenizer",
+    "ENV": "environment and libraries",
+    "THR": "throughput",
+    "CKP": "checkpoint and resume",
+    "LOG": "unusable metrics",
+    "SPK": "spikes and divergence",
+    "REG": "regression between runs",
+}
+
+
+def _spk(number: str, name: str, severity: Severity, title: str) -> Code:
+    return Code(
+        code=f"SPK{number}",
+        name=name,
+        severity=severity,
+        since="0.1.0",
+        text=f"detect/docs/SPK{number}.md",
+        title=title,
+    )
+
+
+_ALL = (
+    _spk("000", "incident-open", "warning", "the loss has left its trend; the outcome is open"),
+    _spk("001", "spike-recovered", "info", "the loss spiked and came back"),
+    _spk("002", "level-shift", "error", "the loss settled on a new, higher level"),
+    _spk("003", "divergence", "error", "the loss keeps rising or is near that of a uniform guess"),
+    _spk("004", "non-finite", "error", "a loss or gradient was NaN or infinite"),
+    _spk("005", "early-warning", "warning", "a precursor left its band before the loss did"),
+)
+
+CODES: dict[str, Code] = {code.code: code for code in _ALL}
+
+
+def lookup(code: str) -> Code:
+    """The entry for ``code`` (any case) or its name; UsageError names the nearest."""
+    wanted = code.strip()
+    for entry in CODES.values():
+        if wanted.upper() == entry.code or wanted.lower() == entry.name:
+            return entry
+    hint = nearest(wanted.upper(), list(CODES)) or nearest(
+        wanted.lower(), [entry.name for entry in CODES.values()]
+    )
+    raise UsageError(f"unknown code {code!r}{hint}; `surefoot explain` lists all")
+
+
+def explanation(code: str) -> str:
+    """The documentation text of a code, Markdown."""
+    return files("surefoot").joinpath(lookup(code).text).read_text(encoding="utf-8")

@@ -1,0 +1,227 @@
+"""A recipe: a whole run as TOML, and its way into the normal form of a TrainSpec and back."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError, model_validator
+
+from surefoot.errors import RecipeError
+from surefoot.recipe.messages import explain
+from surefoot.recipe.sections import (
+    Architecture,
+    Batch,
+    Checkpoint,
+    Data,
+    Detection,
+    Evaluation,
+    Init,
+    Loss,
+    Optimizer,
+    Precision,
+    Schedule,
+    Section,
+    Signals,
+    Training,
+)
+from surefoot.records import Source, TrainSpec
+from surefoot.records import spec as specs
+
+
+class Recipe(Section):
+    """Everything a run is asked to do.
+
+    Read one with :func:`surefoot.recipe.load`. Values are checked one by one and against each other
+    (a warm-up longer than the run, heads that do not divide the width).
+    """
+
+    name: str | None = None
+    """What the recipe is called; the run's name is given on the command line."""
+    seed: int = 1
+    """Seed of initialisation and, unless data.seed is given, of the data order."""
+    architecture: Architecture
+    init: Init = Init()
+    loss: Loss = Loss()
+    optimizer: Optimizer
+    schedule: Schedule
+    precision: Precision = Precision()
+    batch: Batch
+    data: Data
+    training: Training = Training()
+    evaluation: Evaluation = Evaluation()
+    checkpoint: Checkpoint = Checkpoint()
+    signals: Signals = Signals()
+    detection: Detection = Detection()
+
+    @model_validator(mode="after")
+    def _check_together(self) -> "Recipe":
+        a, b, s = self.architecture, self.batch, self.schedule
+        if a.width % a.heads:
+            raise ValueError(
+                f"architecture.heads = {a.heads} does not divide architecture.width = {a.width}; "
+                f"use one of {_divisors(a.width)}"
+            )
+        if (a.width // a.heads) % 2:
+            raise ValueError(
+                f"architecture.heads = {a.heads} gives heads of {a.width // a.heads} channels; RoPE "
+                "turns pairs, so the head size must be even"
+            )
+        if a.kv_heads is not None and a.heads % a.kv_heads:
+            raise ValueError(
+                f"architecture.kv_heads = {a.kv_heads} does not divide architecture.heads = "
+                f"{a.heads}; use one of {_divisors(a.heads)}"
+            )
+        if s.warmup_steps > s.steps:
+            raise ValueError(
+                f"schedule.warmup_steps = {s.warmup_steps} is longer than the run, schedule.steps "
+                f"= {s.steps}; a usual warm-up is {max(1, s.steps // 50)} steps"
+            )
+        if s.decay_steps is not None and s.kind != "wsd":
+            raise ValueError(f'schedule.decay_steps goes with kind = "wsd", not {s.kind!r}')
+        if s.decay_steps is not None and s.warmup_steps + s.decay_steps > s.steps:
+            raise ValueError(
+                f"schedule.warmup_steps + decay_steps = {s.warmup_steps + s.decay_steps} is longer "
+                f"than the run, schedule.steps = {s.steps}"
+            )
+        _check_batch(b)
+        for i, source in enumerate(self.data.sources):
+            if (source.path is None) == (source.kind == "files"):
+                word = "needs" if source.kind == "files" else "takes no"
+                raise ValueError(f'data.sources[{i}]: kind = "{source.kind}" {word} `path`')
+        return self
+
+    # Values that the sections leave to be derived.
+
+    @property
+    def data_seed(self) -> int:
+        """Seed of the order of the samples and of the split."""
+        return self.seed if self.data.seed is None else self.data.seed
+
+    def resolved(self) -> "Recipe":
+        """The same run with every derived default and every word (`small`, `auto`) as its value."""
+        a, i, b, s = self.architecture, self.init, self.batch, self.schedule
+        small = a.small_std
+        embedding_std = small if i.embedding_std == "small" else i.embedding_std
+        auto_scale = small / embedding_std if a.tied_embeddings else 1.0
+        decay_steps = s.decay_steps
+        if s.kind == "wsd" and decay_steps is None:
+            decay_steps = min(max(1, s.steps // 10), s.steps - s.warmup_steps)
+        return self.model_copy(
+            update={
+                "architecture": a.model_copy(
+                    update={
+                        "kv_heads": a.key_value_heads,
+                        "ff_width": a.inner_width,
+                        "embedding_scale": a.input_factor,
+                        "head_scale": auto_scale if a.head_scale == "auto" else a.head_scale,
+                    }
+                ),
+                "init": i.model_copy(
+                    update={
+                        "std": small if i.std == "small" else i.std,
+                        "embedding_std": embedding_std,
+                    }
+                ),
+                "schedule": s.model_copy(update={"decay_steps": decay_steps}),
+                "batch": b.model_copy(update={"micro_size": b.micro_size or b.global_size}),
+                "data": self.data.model_copy(update={"seed": self.data_seed}),
+            }
+        )
+
+    def to_spec(self, sources: Mapping[str, Source] | None = None) -> TrainSpec:
+        """The normal form of :meth:`resolved`; the rest goes to ``options``, by section."""
+        written = self.resolved().model_dump(mode="json")
+        normal: dict[str, Any] = {"name": self.name, "seed": self.seed, "trainer": "surefoot"}
+        options: dict[str, Any] = {}
+        for section, values in written.items():
+            if not isinstance(values, dict):
+                continue
+            kind = _SPEC_SECTIONS.get(section)
+            known = {f.name for f in dataclasses.fields(kind)} if kind else set()
+            rest = {k: v for k, v in values.items() if v is not None and not _normal(k, known)}
+            if kind:
+                normal[section] = kind(**{k: v for k, v in values.items() if _normal(k, known)})
+            if rest:
+                options[section] = rest
+        normal["architecture"] = dataclasses.replace(
+            normal["architecture"],
+            head_dim=self.architecture.width // self.architecture.heads,
+            norm_placement="pre",
+            position="rope",
+            bias=False,
+            dropout=0.0,
+        )
+        normal["data"] = dataclasses.replace(
+            normal["data"],
+            sources=tuple(s.path or s.kind for s in self.data.sources),
+            weights=tuple(s.weight for s in self.data.sources),
+        )
+        return TrainSpec(**normal, options=options, sources=dict(sources or {}))
+
+    @classmethod
+    def from_spec(cls, spec: TrainSpec) -> "Recipe":
+        """The resolved recipe of a spec that :meth:`to_spec` made."""
+        data: dict[str, Any] = {"name": spec.name, "seed": spec.seed}
+        for section in cls.model_fields:
+            if section in ("name", "seed"):
+                continue
+            fields = cls.model_fields[section].annotation
+            known = set(fields.model_fields) if fields is not None else set()
+            values = dict(spec.options.get(section, {}))
+            if section in _SPEC_SECTIONS:
+                part = getattr(spec, section)
+                for item in dataclasses.fields(part):
+                    value = getattr(part, item.name)
+                    if item.name in known and item.name not in values and value is not None:
+                        values[item.name] = value
+            if values:
+                data[section] = values
+        return cls.parse(data, where="spec.toml")
+
+    @classmethod
+    def parse(
+        cls, data: Mapping[str, Any], *, where: str, lines: Mapping[str, int] | None = None
+    ) -> "Recipe":
+        """Validate a table; RecipeError names file, line, field, what was got and expected."""
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise RecipeError(explain(error, cls, where, lines or {})) from None
+
+
+_SPEC_SECTIONS: dict[str, Any] = {
+    "architecture": specs.ArchitectureSpec,
+    "init": specs.InitSpec,
+    "loss": specs.LossSpec,
+    "optimizer": specs.OptimizerSpec,
+    "schedule": specs.ScheduleSpec,
+    "precision": specs.PrecisionSpec,
+    "batch": specs.BatchSpec,
+    "data": specs.DataSpec,
+}
+
+
+def _normal(name: str, known: set[str]) -> bool:
+    """Whether a field has a place in the normal form; data.sources is flattened there."""
+    return name in known and name != "sources"
+
+
+def _divisors(n: int) -> list[int]:
+    return [i for i in range(1, min(n, 128) + 1) if n % i == 0]
+
+
+def _check_batch(batch: Batch) -> None:
+    ramp = (batch.ramp_from, batch.ramp_increment, batch.ramp_samples)
+    if all(value is None for value in ramp):
+        return
+    if batch.ramp_from is None or batch.ramp_increment is None or batch.ramp_samples is None:
+        raise ValueError("a batch ramp needs batch.ramp_from, ramp_increment and ramp_samples")
+    if batch.ramp_from > batch.global_size:
+        raise ValueError(
+            f"batch.ramp_from = {batch.ramp_from} exceeds batch.global_size = {batch.global_size}"
+        )
+    if (batch.global_size - batch.ramp_from) % batch.ramp_increment:
+        raise ValueError(
+            f"batch.ramp_increment = {batch.ramp_increment} does not divide global_size - ramp_from"
+            f" = {batch.global_size - batch.ramp_from}"
+        )
