@@ -58,6 +58,17 @@ def _spk(number: str, name: str, severity: Severity, title: str) -> Code:
     )
 
 
+def _log(number: str, name: str, title: str) -> Code:
+    return Code(
+        code=f"LOG{number}",
+        name=name,
+        severity="warning",
+        since="0.1.0",
+        text=f"detect/docs/LOG{number}.md",
+        title=title,
+    )
+
+
 _ALL = (
     _spk("000", "incident-open", "warning", "the loss has left its trend; the outcome is open"),
     _spk("001", "spike-recovered", "info", "the loss spiked and came back"),
@@ -65,6 +76,10 @@ _ALL = (
     _spk("003", "divergence", "error", "the loss keeps rising or is near that of a uniform guess"),
     _spk("004", "non-finite", "error", "a loss or gradient was NaN or infinite"),
     _spk("005", "early-warning", "warning", "a precursor left its band before the loss did"),
+    _log("001", "grad-norm-not-recorded", "the gradient norm is printed as 0 and never measured"),
+    _log("002", "loss-placeholder", "the loss is printed as -1 by a rank that computes none"),
+    _log("003", "masked-nan", "a NaN loss was printed as exactly 0"),
+    _log("004", "loss-exactly-zero", "the loss is exactly 0 after it had run well above"),
 )
 
 CODES: dict[str, Code] = {code.code: code for code in _ALL}

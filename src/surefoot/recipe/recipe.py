@@ -12,6 +12,7 @@ from surefoot.recipe.sections import (
     Architecture,
     Batch,
     Checkpoint,
+    Count,
     Data,
     Detection,
     Evaluation,
@@ -37,7 +38,7 @@ class Recipe(Section):
 
     name: str | None = None
     """What the recipe is called; the run's name is given on the command line."""
-    seed: int = 1
+    seed: Count = 1
     """Seed of initialisation and, unless data.seed is given, of the data order."""
     architecture: Architecture
     init: Init = Init()
@@ -63,8 +64,8 @@ class Recipe(Section):
             )
         if (a.width // a.heads) % 2:
             raise ValueError(
-                f"architecture.heads = {a.heads} gives heads of {a.width // a.heads} channels; RoPE "
-                "turns pairs, so the head size must be even"
+                f"architecture.heads = {a.heads} gives heads of {a.width // a.heads} channels; "
+                "RoPE turns pairs, so the head size must be even"
             )
         if a.kv_heads is not None and a.heads % a.kv_heads:
             raise ValueError(
@@ -86,8 +87,9 @@ class Recipe(Section):
         _check_batch(b)
         for i, source in enumerate(self.data.sources):
             if (source.path is None) == (source.kind == "files"):
-                word = "needs" if source.kind == "files" else "takes no"
-                raise ValueError(f'data.sources[{i}]: kind = "{source.kind}" {word} `path`')
+                word = "needs a" if source.kind == "files" else "takes no"
+                item = f"data.sources[{i}]"
+                raise ValueError(f'{item}.kind = "{source.kind}" {word} {item}.path')
         return self
 
     # Values that the sections leave to be derived.
@@ -130,7 +132,7 @@ class Recipe(Section):
 
     def to_spec(self, sources: Mapping[str, Source] | None = None) -> TrainSpec:
         """The normal form of :meth:`resolved`; the rest goes to ``options``, by section."""
-        written = self.resolved().model_dump(mode="json")
+        written = self.resolved().model_dump(mode="json", exclude_none=True)
         normal: dict[str, Any] = {"name": self.name, "seed": self.seed, "trainer": "surefoot"}
         options: dict[str, Any] = {}
         for section, values in written.items():
@@ -180,13 +182,19 @@ class Recipe(Section):
 
     @classmethod
     def parse(
-        cls, data: Mapping[str, Any], *, where: str, lines: Mapping[str, int] | None = None
+        cls, data: Mapping[str, Any], *, where: str, at: Mapping[str, str] | None = None
     ) -> "Recipe":
-        """Validate a table; RecipeError names file, line, field, what was got and expected."""
+        """Validate a table; RecipeError names file, line, field, what was got and expected.
+
+        Args:
+            data: the table, as TOML gives it.
+            where: what the table was read from.
+            at: where single fields were stated, by dotted name: ``file:line`` or ``--set ...``.
+        """
         try:
             return cls.model_validate(data)
         except ValidationError as error:
-            raise RecipeError(explain(error, cls, where, lines or {})) from None
+            raise RecipeError(explain(error, cls, where, at or {})) from None
 
 
 _SPEC_SECTIONS: dict[str, Any] = {

@@ -1,12 +1,14 @@
-"""The sections of a recipe: what people write, validated, with a unit and a reason for each field."""
+"""The sections of a recipe: what people write, with a unit and a reason for each field."""
 
 import math
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Positive = Annotated[int, Field(gt=0)]
-Count = Annotated[int, Field(ge=0)]
+from surefoot.recipe.kinds import LARGEST
+
+Positive = Annotated[int, Field(gt=0, le=LARGEST)]
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -101,9 +103,11 @@ class Init(Section):
     std: Literal["small"] | Rate = "small"
     """Standard deviation of all matrices; `small` is sqrt(2/(5 d)) (Nguyen and Salazar 2019)."""
     embedding_std: Literal["small"] | Rate = 1.0
-    """Standard deviation of the embedding; near 1 keeps the gradients of the first blocks bounded."""
+    """Standard deviation of the embedding; near 1 bounds the gradients of the first blocks."""
     depth_scaled_outputs: bool = True
     """Divide the attention and feed-forward output matrices by sqrt(2 layers)."""
+    pretrained: str | None = None
+    """A transformers folder whose weights to start from instead (what --init-from sets)."""
 
 
 class Loss(Section):
@@ -201,7 +205,7 @@ class Data(Section):
     validation_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.02
     """Share of the documents held out."""
     errors: Literal["strict", "replace"] = "strict"
-    """A file that is not UTF-8: `strict` stops and names it, `replace` puts U+FFFD for bad bytes."""
+    """A file that is not UTF-8: `strict` stops and names it, `replace` puts U+FFFD instead."""
     cache_dir: str | None = None
     """Where token files are kept. Default: $SUREFOOT_CACHE, else ~/.cache/surefoot."""
 
@@ -251,6 +255,6 @@ class Detection(Section):
     """What the detector's findings do. Stop and explain is the default."""
 
     on_divergence: Literal["halt", "report"] = "halt"
-    """SPK003."""
+    """On a divergence (SPK003): `halt` stops at the last good checkpoint, `report` only tells."""
     on_nonfinite: Literal["halt", "skip"] = "halt"
-    """SPK004. The update is never made either way; `skip` goes on and says so."""
+    """On a NaN or infinity (SPK004): `halt`, or `skip` and say so. The update is never made."""

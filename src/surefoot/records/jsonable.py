@@ -34,7 +34,10 @@ def number_from_json(value: float | int | str) -> float:
         if value not in _NON_FINITE:
             raise ValueError(f'expected a number or "nan", "inf", "-inf", got {value!r}')
         return _NON_FINITE[value]
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"expected a number that a float can hold, got {value!r}") from None
 
 
 def to_json(value: Any) -> Any:
@@ -78,9 +81,7 @@ def _decode(kind: Any, data: Any, where: str) -> Any:
     if origin in (types.UnionType, typing.Union):
         return _decode_union(typing.get_args(kind), data, where)
     if origin is typing.Literal:
-        if data not in typing.get_args(kind):
-            raise ValueError(f"{where}: expected one of {typing.get_args(kind)}, got {data!r}")
-        return data
+        return _one_of(typing.get_args(kind), data, where)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return _decode_dataclass(kind, data, where)
     if origin is tuple:
@@ -100,27 +101,39 @@ def _decode_union(options: tuple[Any, ...], data: Any, where: str) -> Any:
     for option in options:
         if isinstance(option, type) and type(data) is option:
             return data
-    errors = []
+    options = tuple(option for option in options if option is not type(None))
+    if len(options) == 1:
+        return _decode(options[0], data, where)
     for option in options:
-        if option is type(None):
-            continue
         try:
             return _decode(option, data, where)
-        except (ValueError, TypeError) as error:
-            errors.append(str(error))
-    raise ValueError("; ".join(errors) or f"{where}: got {data!r}")
+        except ValueError:
+            continue
+    names = " or ".join(getattr(option, "__name__", str(option)) for option in options)
+    raise ValueError(f"{where}: expected {names}, got {data!r}")
 
 
 def _decode_dataclass(kind: type, data: Any, where: str) -> Any:
     if not isinstance(data, Mapping):
         raise ValueError(f"{where}: expected a table, got {data!r}")
     hints = _hints(kind)
-    known = {f.name for f in dataclasses.fields(kind) if f.init}
-    values = {k: _decode(hints[k], v, f"{where}.{k}") for k, v in data.items() if k in known}
-    try:
-        return kind(**values)
-    except TypeError as error:
-        raise ValueError(f"{where}: {error}") from None
+    fields = dataclasses.fields(kind)
+    missing = [repr(f.name) for f in fields if _required(f) and f.name not in data]
+    if missing:
+        raise ValueError(f"{where}: missing {', '.join(missing)}")
+    known = {f.name for f in fields}
+    return kind(**{k: _decode(hints[k], v, f"{where}.{k}") for k, v in data.items() if k in known})
+
+
+def _required(field: dataclasses.Field[Any]) -> bool:
+    missing = dataclasses.MISSING
+    return field.default is missing and field.default_factory is missing
+
+
+def _one_of(known: tuple[Any, ...], data: Any, where: str) -> Any:
+    if data not in known:
+        raise ValueError(f"{where}: expected one of {', '.join(map(repr, known))}, got {data!r}")
+    return data
 
 
 def _decode_tuple(args: tuple[Any, ...], data: Any, where: str) -> tuple[Any, ...]:
@@ -136,9 +149,12 @@ def _decode_tuple(args: tuple[Any, ...], data: Any, where: str) -> tuple[Any, ..
 
 def _decode_scalar(kind: Any, data: Any, where: str) -> Any:
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind(data)
+        return kind(_one_of(tuple(item.value for item in kind), data, where))
     if kind is float and isinstance(data, int | float | str) and not isinstance(data, bool):
-        return number_from_json(data)
+        try:
+            return number_from_json(data)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
     if isinstance(kind, type) and isinstance(data, kind):
         if kind is int and isinstance(data, bool):
             raise ValueError(f"{where}: expected int, got {data!r}")

@@ -34,7 +34,7 @@ class Verdict:
 
     Attributes:
         step: the step judged.
-        status: ``incident`` while an incident is open, ``unusable`` if the step could not be judged.
+        status: ``incident`` while an incident is open, ``unusable`` if it cannot be judged.
         scores: the numbers it rests on, e.g. ``{"excess_nats": 0.4, "z": 7.1}``.
         findings: told now: an incident opened, closed or changed its code. Usually empty.
         halt: whether the findings are of a kind on which a run stops by default.

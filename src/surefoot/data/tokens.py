@@ -1,0 +1,293 @@
+"""Token files: memory-mapped token numbers with a header, a document table and checksums.
+
+Layout, little-endian::
+
+    0      256 bytes   header: magic, version, item size, counts, checksums, its own checksum
+    256    tokens      uint16 or uint32; each document is followed by the end-of-text token
+           documents   per document: first token (u8), number within its file (u8), file (u4)
+           names       the files' names, a JSON list
+
+The header is written last, so that a file whose writing was cut short has none.
+"""
+
+import hashlib
+import json
+import os
+import struct
+from bisect import bisect_right
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from surefoot.errors import DataError
+
+MAGIC = b"SFTOKENS"
+VERSION = 1
+HEADER_SIZE = 256
+TABLE = np.dtype([("start", "<u8"), ("number", "<u8"), ("file", "<u4")])
+"""A row of the document table."""
+
+_ROW = struct.Struct("<QQI")
+_FIELDS = struct.Struct("<8sIIQQQ32s32s")
+_HASHED_WHEN_OPENED = 64 << 20
+"""Files up to this many bytes are hashed at every opening: about a tenth of a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a token file says of itself. Checksums are SHA-256."""
+
+    itemsize: int
+    tokens: int
+    documents: int
+    names_size: int
+    tokens_sha256: bytes
+    table_sha256: bytes
+    """Of the document table and the names."""
+
+    @property
+    def tokens_size(self) -> int:
+        """Bytes of the tokens."""
+        return self.itemsize * self.tokens
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of the whole file."""
+        table = TABLE.itemsize * self.documents
+        return HEADER_SIZE + self.tokens_size + table + self.names_size
+
+    def to_bytes(self) -> bytes:
+        """The 256 bytes at the head of the file."""
+        body = _FIELDS.pack(
+            MAGIC,
+            VERSION,
+            self.itemsize,
+            self.tokens,
+            self.documents,
+            self.names_size,
+            self.tokens_sha256,
+            self.table_sha256,
+        ).ljust(HEADER_SIZE - 32, b"\0")
+        return body + hashlib.sha256(body).digest()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str) -> "Header":
+        """Read a header; DataError if it is torn, altered, foreign or of a newer version."""
+        if len(data) < HEADER_SIZE or not data.startswith(MAGIC):
+            raise DataError(f"{name}: not a token file, or one whose writing was cut short")
+        if hashlib.sha256(data[:-32]).digest() != data[-32:]:
+            raise DataError(f"{name}: the header of this token file was altered")
+        _, version, *rest = _FIELDS.unpack_from(data)
+        if version != VERSION:
+            raise DataError(
+                f"{name}: token file of format {version}, this surefoot reads {VERSION}"
+            )
+        return cls(*rest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A part of a document.
+
+    Attributes:
+        file: name of the file within the source.
+        document: number of the document within the file (line of a .jsonl, row of a .parquet).
+        token_offset: first token of the part, counted within the document.
+        tokens: length of the part; the end-of-text token belongs to its document.
+    """
+
+    file: str
+    document: int
+    token_offset: int
+    tokens: int
+
+
+class TokenFile:
+    """A token file, open for reading.
+
+    On opening, the header and the file's size are checked, and every byte if there are at most
+    64 MiB of them; :meth:`verify` checks every byte whatever the size.
+
+    Args:
+        path: the file.
+
+    Raises:
+        DataError: if it is missing, torn, altered, foreign or of a newer format.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with path.open("rb") as file:
+                self.header = Header.from_bytes(file.read(HEADER_SIZE), str(path))
+                if (size := path.stat().st_size) != self.header.file_size:
+                    raise DataError(
+                        f"{path}: torn token file: {size} bytes, its header says "
+                        f"{self.header.file_size}"
+                    )
+                self.names = self._read_names(file)
+        except OSError as error:
+            raise DataError(f"{path}: cannot read this token file ({error.strerror})") from None
+        head = self.header
+        tokens_end = HEADER_SIZE + head.tokens_size
+        self.tokens = _map(path, f"<u{head.itemsize}", HEADER_SIZE, head.tokens)
+        self._table = _map(path, TABLE, tokens_end, head.documents)
+        if head.file_size <= _HASHED_WHEN_OPENED:
+            self.verify()
+
+    def _read_names(self, file: BinaryIO) -> list[str]:
+        file.seek(self.header.file_size - self.header.names_size)
+        try:
+            return [str(name) for name in json.loads(file.read())]
+        except ValueError:
+            raise DataError(f"{self.path}: the names in this token file were altered") from None
+
+    def verify(self) -> None:
+        """Raise DataError if any byte was altered since the file was written."""
+        middle = HEADER_SIZE + self.header.tokens_size
+        parts = (
+            ("tokens", HEADER_SIZE, middle, self.header.tokens_sha256),
+            ("document table", middle, self.header.file_size, self.header.table_sha256),
+        )
+        with self.path.open("rb") as file:
+            for what, start, stop, expected in parts:
+                if _hash_range(file, start, stop) != expected:
+                    raise DataError(f"{self.path}: the {what} of this token file was altered")
+
+    def __len__(self) -> int:
+        return self.header.tokens
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TokenFile, (self.path,)  # a worker process maps the file itself
+
+    @property
+    def documents(self) -> int:
+        """How many documents the file holds."""
+        return self.header.documents
+
+    def spans(self, start: int, stop: int) -> tuple[Span, ...]:
+        """The documents that the tokens ``start .. stop - 1`` belong to, in order."""
+        if not 0 <= start < stop <= len(self):
+            raise IndexError(f"expected 0 <= start < stop <= {len(self)}, got {start}, {stop}")
+        starts = self._table["start"]
+        found = []
+        row = bisect_right(starts, start) - 1
+        while row < self.documents and starts[row] < stop:
+            begin = int(starts[row])
+            end = int(starts[row + 1]) if row + 1 < self.documents else len(self)
+            first = max(start, begin)
+            found.append(
+                Span(
+                    file=self.names[self._table["file"][row]],
+                    document=int(self._table["number"][row]),
+                    token_offset=first - begin,
+                    tokens=min(stop, end) - first,
+                )
+            )
+            row += 1
+        return tuple(found)
+
+    def document_start(self, position: int) -> int:
+        """First token of the document that the token at ``position`` belongs to."""
+        starts = self._table["start"]
+        return int(starts[bisect_right(starts, position) - 1])
+
+
+class TokenWriter:
+    """Writes a token file as a stream, in constant memory but for the names of the files.
+
+    ::
+
+        with TokenWriter(path, itemsize=2) as writer:
+            writer.add("a.txt", 0, [5, 6, 7, 0])
+
+    Leaving the block writes table and header and flushes the file to disk; leaving it by an error
+    leaves a file without a header. The caller chooses a temporary path and renames.
+
+    Args:
+        path: must not exist.
+        itemsize: bytes of a token number, 2 or 4.
+    """
+
+    def __init__(self, path: Path, itemsize: int) -> None:
+        self._path = path
+        self._dtype = np.dtype(f"<u{itemsize}")
+        self._tokens = 0
+        self._documents = 0
+        self._names: dict[str, int] = {}
+        self._digest = hashlib.sha256()
+
+    def __enter__(self) -> "TokenWriter":
+        self._file = self._path.open("xb")
+        self._spool_path = self._path.with_name(self._path.name + ".table")
+        self._spool = self._spool_path.open("x+b")
+        self._file.write(bytes(HEADER_SIZE))
+        return self
+
+    def add(self, file: str, number: int, tokens: ArrayLike) -> None:
+        """Append a document; ``tokens`` ends with the end-of-text token."""
+        array = np.asarray(tokens)
+        data = array.astype(self._dtype).tobytes()
+        self._digest.update(data)
+        self._file.write(data)
+        name = self._names.setdefault(file, len(self._names))
+        self._spool.write(_ROW.pack(self._tokens, number, name))
+        self._tokens += len(array)
+        self._documents += 1
+
+    @property
+    def tokens(self) -> int:
+        """Tokens written so far."""
+        return self._tokens
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            self._file.close()
+            self._spool.close()
+            self._spool_path.unlink(missing_ok=True)
+
+    def _finish(self) -> None:
+        table = hashlib.sha256()
+        self._spool.seek(0)
+        while piece := self._spool.read(1 << 20):
+            table.update(piece)
+            self._file.write(piece)
+        names = json.dumps(list(self._names)).encode()
+        table.update(names)
+        self._file.write(names)
+        header = Header(
+            itemsize=self._dtype.itemsize,
+            tokens=self._tokens,
+            documents=self._documents,
+            names_size=len(names),
+            tokens_sha256=self._digest.digest(),
+            table_sha256=table.digest(),
+        )
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.seek(0)
+        self._file.write(header.to_bytes())
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+def _map(path: Path, dtype: Any, offset: int, length: int) -> NDArray[Any]:
+    if not length:
+        return np.zeros(0, dtype=dtype)  # the system maps no empty range
+    return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=length)
+
+
+def _hash_range(file: BinaryIO, start: int, stop: int) -> bytes:
+    digest = hashlib.sha256()
+    file.seek(start)
+    left = stop - start
+    while left and (piece := file.read(min(left, 1 << 20))):
+        digest.update(piece)
+        left -= len(piece)
+    return digest.digest()

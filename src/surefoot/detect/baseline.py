@@ -1,0 +1,193 @@
+"""The course of one signal: a robust level, its noise and the weight of its tail, a step at a time.
+
+Three things keep it honest:
+
+* Values told as abnormal and non-finite ones are never learned, and an innovation is clipped at
+  three times the noise before it moves the level: an outlier that was missed cannot blind it. The
+  noise is a median over 128 innovations, and what is learned of noise and tail waits in quarantine
+  for up to 32 records: the first steps of a trouble do not raise the bar for the next ones.
+* The level is a short exponential mean. A falling loss therefore lies *below* it: during the steep
+  first fall the estimate errs towards silence, and only a fall that has lasted is extrapolated.
+* How far out a value must be before it is an outlier depends on the tail of that very run. Two
+  quantiles of the standardised innovations (90 % and 99 %) are followed, and the threshold
+  extrapolates them: q99 (q99 / q90)^1.5, at least 7 noise units. Normal noise stays at 7, Student's
+  t with four degrees of freedom gives 13, which it passes once in 10^4 steps. Quantiles know how
+  often, not how far: rare real spikes, however high, do not raise it.
+"""
+
+import math
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+LEVEL_SPAN = 10
+DRIFT_SPAN = 16
+FAST_SPAN = 40
+WINDOW = 128
+QUARANTINE = 32
+CLIP = 3.0
+BELOW_RUN = 5
+KNOWN_FROM = 16
+TAIL_FROM = 24
+THRESHOLD_LOW, THRESHOLD_HIGH = 7.0, 30.0
+_MEAN_ABS_TO_SIGMA = 1.2533
+_MEDIAN_ABS_TO_SIGMA = 1.4826
+_NORMAL_Q90, _NORMAL_Q99 = math.log(1.2816), math.log(2.3263)
+_NUMBERS = (
+    "count",
+    "level",
+    "drift",
+    "fast",
+    "mid",
+    "high",
+    "low",
+    "top",
+    "below",
+    "below_mean",
+)
+
+
+class Course:
+    """Level, noise and tail of one signal, fed its healthy values in order.
+
+    Args:
+        floor: noise below this is not believed; in the signal's unit (nats for the loss).
+        prior: noise assumed for the first 16 values.
+
+    Attributes:
+        count: values learned.
+        level: where the signal runs.
+        drift: mean innovation, negative while the signal falls.
+        fast: noise over about 40 values; it follows a noise that grows.
+        mid: log of the 90 % quantile of the innovations in noise units.
+        high: log of the 99 % quantile.
+        low: lowest level so far.
+        top: highest level so far.
+        below: length of the present run of values below the band.
+        below_mean: their mean.
+    """
+
+    def __init__(self, *, floor: float, prior: float) -> None:
+        self.floor = floor
+        self.prior = prior
+        self.count = 0
+        self.level = self.drift = 0.0
+        self.fast = prior
+        self.mid, self.high = _NORMAL_Q90, _NORMAL_Q99
+        self.low = self.top = 0.0
+        self.below = 0
+        self.below_mean = 0.0
+        self._pending: deque[tuple[float, float]] = deque()
+        self._sizes: deque[float] = deque()
+        self._ordered: list[float] = []
+
+    def expected(self) -> float:
+        """Where the next value is expected; a fall is carried on only once it has lasted."""
+        if self.drift >= 0.0 or self.count <= 3 * DRIFT_SPAN:
+            return self.level
+        return self.level + 0.8 * (1.0 - 3 * DRIFT_SPAN / self.count) * self.drift
+
+    def noise(self) -> float:
+        """Standard deviation of the innovations, robust, never below ``floor``."""
+        if self.count < KNOWN_FROM:
+            return max(self.fast, self.prior)
+        ordered = self._ordered
+        middle = ordered[len(ordered) // 2] * _MEDIAN_ABS_TO_SIGMA if ordered else 0.0
+        return max(middle, self.fast, self.floor)
+
+    def threshold(self) -> float:
+        """Noise units from which a value is an outlier of *this* signal."""
+        tail = math.exp(2.5 * self.high - 1.5 * self.mid)
+        tail = min(max(tail, THRESHOLD_LOW), THRESHOLD_HIGH)
+        # A noise known from few values may be half the true one.
+        return tail if self.count < KNOWN_FROM else tail * (1.0 + 8.0 / self.count)
+
+    def judge(self, value: float) -> tuple[float, float]:
+        """``(excess, score)``: distance above the expected value, and in units of the threshold."""
+        if self.count == 0:
+            return 0.0, 0.0
+        excess = value - self.expected()
+        return excess, excess / (self.noise() * self.threshold())
+
+    def learn(self, value: float) -> None:
+        """Take up a value that was not told as abnormal."""
+        if self.count == 0:
+            self.count, self.level, self.low, self.top = 1, value, value, value
+            return
+        noise = self.noise()
+        innovation = value - self.level - self.drift
+        bound = CLIP * noise
+        clipped = min(max(innovation, -bound), bound)
+        if innovation < -bound:
+            # Falling out of the band downwards is good news, and a new level after five in a row:
+            # clipped steps would take hundreds of records to follow it and swell the noise.
+            self.below += 1
+            self.below_mean += (value - self.below_mean) / self.below
+            if self.below >= BELOW_RUN:
+                self.level, self.below, self.below_mean = self.below_mean, 0, 0.0
+                self.low = min(self.low, self.level)
+                self.count += 1
+                return
+        else:
+            self.below, self.below_mean = 0, 0.0
+        count = self.count
+        self.level += (self.drift + clipped) / min(count + 1, LEVEL_SPAN)
+        self.drift += clipped / min(count + 1, DRIFT_SPAN)
+        self.low, self.top = min(self.low, self.level), max(self.top, self.level)
+        self.count = count + 1
+        self._pending.append((innovation, noise))
+        while len(self._pending) > min(QUARANTINE, self.count // 4):
+            self._learn_noise(*self._pending.popleft())
+        if self.count == KNOWN_FROM:  # from here on the data speak, not the prior
+            self.fast = self._ordered[len(self._ordered) // 2] * _MEDIAN_ABS_TO_SIGMA
+
+    def _learn_noise(self, innovation: float, noise: float) -> None:
+        size = abs(innovation)
+        self._sizes.append(size)
+        insort(self._ordered, size)
+        if len(self._sizes) > WINDOW:
+            oldest = self._sizes.popleft()
+            del self._ordered[bisect_left(self._ordered, oldest)]
+        self.fast += (min(size, CLIP * noise) * _MEAN_ABS_TO_SIGMA - self.fast) / FAST_SPAN
+        if self.count >= TAIL_FROM:
+            gain = self._gain()
+            standard = innovation / noise
+            self.mid += 0.5 * gain * (0.9 if standard > math.exp(self.mid) else -0.1)
+            self.high += gain * (0.99 if standard > math.exp(self.high) else -0.01)
+            self.high = max(self.high, self.mid)
+
+    def _gain(self) -> float:
+        return 0.02 + 4.0 / (self.count + 40)
+
+    def note_outlier(self) -> None:
+        """Count a value far out in the tail that was kept out of everything else."""
+        self.high += 0.99 * self._gain()
+
+    def drop_pending(self) -> None:
+        """Forget the innovations that have not yet counted: an incident began among them."""
+        self._pending.clear()
+
+    def relevel(self, level: float, noise: float | None = None) -> None:
+        """Go on from another level; ``noise`` replaces what was known of it, if given."""
+        if noise is not None:
+            self.fast = noise
+            self._sizes.clear()
+            self._ordered.clear()
+        self.level, self.drift, self.below, self.below_mean = level, 0.0, 0, 0.0
+        self.count = max(self.count, 1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All state, as JSON values."""
+        state: dict[str, Any] = {name: getattr(self, name) for name in _NUMBERS}
+        state["sizes"] = list(self._sizes)
+        state["pending"] = [list(pair) for pair in self._pending]
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take up the state of :meth:`state_dict`."""
+        for name in _NUMBERS:
+            setattr(self, name, state[name])
+        self._sizes = deque(state["sizes"])
+        self._ordered = sorted(self._sizes)
+        self._pending = deque((innovation, noise) for innovation, noise in state["pending"])

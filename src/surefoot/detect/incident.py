@@ -1,0 +1,189 @@
+"""An open incident: what it has cost so far, whether it came back, and how it ends if it does not.
+
+While it is open the course is frozen at what was healthy before the onset, so that the trouble is
+always measured against health. It ends in one of three ways: back on the course for a while; on a
+new, stable level after the horizon; or diverging.
+"""
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from statistics import fmean, median
+from typing import Any
+
+from surefoot.records import Incident
+
+STREAK = 16
+STREAK_AT_END = 4
+BAND = 3.5
+RISE_NATS = 0.5
+UNIFORM_NATS = 1.0
+PATIENCE = 4
+
+
+@dataclass(slots=True)
+class OpenIncident:
+    """What is known of an incident while it lasts. Values are of ``signal``.
+
+    Attributes:
+        id: attempt and alarm step, e.g. ``a0-s01234``.
+        alarm_step: step at which it was noticed.
+        onset_step: best estimate of the first abnormal step.
+        onset_interval: first and last step the onset may have had.
+        leading_signal: what left its course first.
+        code: code under which it was last told.
+        signal: what its end is judged by: ``loss``, or ``grad_norm`` (logarithm) without a loss.
+        level: the course before the onset; None if there was none.
+        noise: standard deviation of single values before the onset.
+        tolerance: how far above ``level`` the mean of a streak may lie to count as back.
+        last_step: the newest step seen.
+        peak_step: step of the largest excess.
+        peak: largest excess.
+        loss_nonfinite: ``nan`` or ``inf`` if the loss was.
+        cost: sum of the excess over steps, nat times step.
+        records: usable records since the alarm.
+        streak: records in a row back in the band, the newest included.
+        back_step: step of the first of them.
+        recent: the newest 16 usable records: step, value, log gradient norm.
+        nonfinite_step: first step that was not finite.
+        window: the newest values, for the judgement at the horizon.
+        horizon: records after which it is judged.
+    """
+
+    id: str
+    alarm_step: int
+    onset_step: int
+    onset_interval: tuple[int, int]
+    leading_signal: str
+    code: str
+    signal: str
+    level: float | None
+    noise: float
+    tolerance: float
+    last_step: int
+    peak_step: int
+    horizon: int
+    peak: float = 0.0
+    loss_nonfinite: str | None = None
+    cost: float = 0.0
+    records: int = 0
+    streak: int = 0
+    back_step: int = 0
+    recent: deque[tuple[int, float, float | None]] = field(default_factory=deque)
+    nonfinite_step: int | None = None
+    window: deque[float] = field(default_factory=deque)
+
+    def add(self, step: int, value: float, log_grad: float | None) -> None:
+        """A usable record of the incident."""
+        excess = 0.0 if self.level is None else value - self.level
+        if excess > self.peak:
+            self.peak, self.peak_step = excess, step
+        if self.signal == "loss":
+            self.cost += max(0.0, excess) * max(1, step - self.last_step)
+        self.last_step = step
+        self.records += 1
+        self.window.append(value)
+        if len(self.window) > self.horizon // 2:
+            self.window.popleft()
+        self.recent.append((step, value, log_grad))
+        if len(self.recent) > STREAK:
+            self.recent.popleft()
+        if excess > BAND * self.noise:
+            self.streak = 0
+        else:
+            self.streak += 1
+            if self.streak == 1:
+                self.back_step = step
+
+    def interrupted(self, step: int) -> None:
+        """A record that could not be judged because it was not finite."""
+        self.last_step = step
+        self.records = 0
+        self.streak = 0
+        self.recent.clear()
+        self.window.clear()
+
+    def recovered_step(self, at_end: bool = False) -> int | None:
+        """First step back on the course, once the last 16 records agree; else None.
+
+        At the end of the data, when no more will come, four records are enough.
+        """
+        if at_end and STREAK_AT_END <= self.streak < STREAK:
+            values = [value for _, value, _ in self.recent][-self.streak :]
+            slack = self.tolerance * math.sqrt(STREAK / self.streak)
+            back = self.level is None or fmean(values) - self.level <= slack
+            return self.back_step if back else None
+        if self.streak < STREAK:
+            return None
+        if self.level is not None:
+            mean = fmean(value for _, value, _ in self.recent)
+            if mean - self.level > self.tolerance:
+                # In the band, yet above the course on the average: not back before that changes.
+                self.streak, self.back_step = STREAK - 1, self.recent[1][0]
+                return None
+        return self.back_step
+
+    def outcome(self, uniform: float | None, at_end: bool = False) -> str | None:
+        """``SPK002``, ``SPK003`` or None (too early to say), for an incident that did not recover.
+
+        Args:
+            uniform: loss of a uniform guess, ln V, if known.
+            at_end: no more records come: judge by fewer.
+        """
+        horizon = self.horizon // 2 if at_end else self.horizon
+        least = 2 * STREAK if at_end else horizon
+        if self.records < least or self.level is None:
+            return None
+        values = list(self.window)
+        half = len(values) // 2
+        earlier, later = median(values[:half]), median(values[half:])
+        spread = fmean(abs(value - later) for value in values[half:])
+        change = max(self.noise, 1.25 * spread, 0.02)
+        if self.signal == "loss" and later - self.level >= RISE_NATS:
+            near_uniform = uniform is not None and later >= uniform - UNIFORM_NATS
+            if near_uniform or later > earlier + change:
+                return "SPK003"
+        if self.records < horizon:
+            return None
+        patient = self.records < PATIENCE * horizon
+        return None if patient and abs(later - earlier) > change else "SPK002"
+
+    def new_level(self) -> tuple[float, float]:
+        """Median of the newest quarter of the horizon, and the noise about it."""
+        values = list(self.window)[len(self.window) // 2 :]
+        level = median(values)
+        return level, 1.25 * fmean(abs(value - level) for value in values)
+
+    def record(self, recovered: int | None = None, closed: str | None = None) -> Incident:
+        """The incident as the public value."""
+        peak = self.peak if self.signal == "loss" else 0.0
+        return Incident(
+            id=self.id,
+            alarm_step=self.alarm_step,
+            onset_step=self.onset_step,
+            onset_interval=self.onset_interval,
+            leading_signal=self.leading_signal,
+            peak_step=self.peak_step,
+            peak_nats=float(self.loss_nonfinite) if self.loss_nonfinite else peak,
+            recovered_step=recovered,
+            closed_code=closed,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """All state, as JSON values."""
+        state = asdict(self)
+        state["onset_interval"] = list(self.onset_interval)
+        state["recent"] = [list(item) for item in self.recent]
+        state["window"] = list(self.window)
+        return state
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "OpenIncident":
+        """Rebuild from :meth:`state_dict`."""
+        values = dict(state)
+        first, last = values["onset_interval"]
+        values["onset_interval"] = (first, last)
+        values["recent"] = deque((step, value, grad) for step, value, grad in values["recent"])
+        values["window"] = deque(values["window"])
+        return cls(**values)

@@ -1,0 +1,112 @@
+"""A test for what no single step shows: a small step to a new level, or a slow climb.
+
+A mean over about 16 recent records is held against one over about 96 records that ends 32 records
+ago, so that a change is not at once absorbed by what it is compared with. The difference is judged
+by its own spread: correlated noise, which makes sums of scores (Page 1954) cry wolf, widens that
+spread and thereby the threshold.
+"""
+
+import math
+from dataclasses import dataclass
+
+RECENT_SPAN = 16
+ANCHOR_SPAN = 96
+DELAY = 32
+READY = 64
+SPREAD_SPAN = 256
+RATE_SPAN = 64
+RATE_RISE = 1.02
+# While the learning rate is being raised, only a climb by this much counts.
+RISE_NATS = 0.5
+THRESHOLD = 7.0
+CLIP = 3.0
+# Standard deviation of the difference for independent noise of standard deviation 1.
+_WHITE = math.sqrt(1 / (2 * RECENT_SPAN - 1) + 1 / (2 * ANCHOR_SPAN - 1))
+_MEAN_ABS_TO_SIGMA = 1.2533
+
+
+@dataclass(slots=True)
+class ShiftTest:
+    """Recent mean against an older one, fed the healthy values of the loss in order.
+
+    Attributes:
+        recent: exponential mean of the newest values.
+        seen: values that entered it.
+        anchor: exponential mean of values at least ``DELAY`` records old.
+        anchored: values that entered it since it was last started.
+        middle: mean of the difference.
+        spread: mean absolute deviation of the difference from ``middle``.
+        rate: exponential mean of the learning rate; 0 if none was ever given.
+        rises: whether the learning rate was rising at the last record.
+    """
+
+    recent: float = 0.0
+    seen: int = 0
+    anchor: float = 0.0
+    anchored: int = 0
+    middle: float = 0.0
+    spread: float = 0.0
+    rate: float = 0.0
+    rises: bool = False
+
+    def spread_sigma(self, noise: float) -> float:
+        """Standard deviation of the difference, given that of single values."""
+        return max(self.spread * _MEAN_ABS_TO_SIGMA, noise * _WHITE)
+
+    def update(
+        self, value: float, delayed: float | None, noise: float, rate: float | None
+    ) -> tuple[float, float]:
+        """Feed a value; ``(excess, score)`` of the recent level, score 1 at the threshold.
+
+        Args:
+            value: the newest value, nats.
+            delayed: the value ``DELAY`` records ago, if there is one.
+            noise: standard deviation of single values.
+            rate: learning rate of this step, if known.
+        """
+        if self.seen == 0:
+            self.recent = value
+        bound = CLIP * noise
+        self.recent += min(max(value - self.recent, -bound), bound) / min(
+            self.seen + 1, RECENT_SPAN
+        )
+        self.seen += 1
+        rises = rate is not None and self._rate_rises(rate)
+        if self.rises and not rises:
+            self.anchored = 0  # what the raised rate did to the level is the new course
+        self.rises = rises
+        if delayed is None:
+            return 0.0, 0.0
+        self.anchored += 1
+        if self.anchored == 1:
+            self.anchor = delayed
+            self.middle = self.recent - self.anchor
+            self.spread = noise * _WHITE
+        self.anchor += (delayed - self.anchor) / min(self.anchored, ANCHOR_SPAN)
+        difference = self.recent - self.anchor
+        sigma = self.spread_sigma(noise)
+        deviation = difference - self.middle
+        deviation = min(max(deviation, -CLIP * sigma), CLIP * sigma)
+        self.middle += deviation / min(self.anchored, ANCHOR_SPAN)
+        self.spread += (abs(deviation) - self.spread) / min(self.anchored + READY, SPREAD_SPAN)
+        if self.anchored < READY:
+            return difference, 0.0
+        score = difference / (sigma * THRESHOLD)
+        return difference, min(score, difference / RISE_NATS) if rises else score
+
+    def _rate_rises(self, rate: float) -> bool:
+        if not 0.0 <= rate < math.inf:
+            return False
+        if self.rate == 0.0:
+            self.rate = rate
+        rises = rate > self.rate * RATE_RISE
+        self.rate += (rate - self.rate) / RATE_SPAN
+        return rises
+
+    def back(self, level: float) -> None:
+        """An incident ended with the loss back at ``level``: the old comparison goes on."""
+        self.recent = level
+
+    def state_dict(self) -> dict[str, float]:
+        """All state, as JSON values."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}

@@ -1,0 +1,25 @@
+"""Reports: records in; terminal text, JSON or one self-contained HTML file out. Computes nothing.
+
+::
+
+    from rich.console import Console
+    from surefoot.report import summary, to_json, write_html
+    Console().print(summary(run, findings))            # terminal
+    write_html(run, findings, "report.html")           # opens from file://, offline
+    to_json("diagnose", ["runs/a"], findings)          # the contract of --format json
+"""
+
+from surefoot.report.contract import json_schema, to_json
+from surefoot.report.page import html, write_html
+from surefoot.report.terminal import summary
+from surefoot.report.text import plain, render_findings
+
+__all__ = [
+    "html",
+    "json_schema",
+    "plain",
+    "render_findings",
+    "summary",
+    "to_json",
+    "write_html",
+]

@@ -1,0 +1,134 @@
+"""From raw numbers on the host to a StepRecord: what needs no device is done here, in float64."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from surefoot.records import CATALOGUE, StepRecord
+from surefoot.signals.adam import Hyper
+from surefoot.signals.mailbox import Arrays
+from surefoot.signals.parameters import Parameters
+from surefoot.signals.sums import loss_values
+
+Vector = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """What the host knew when a step was sent off.
+
+    Attributes:
+        step: optimizer step, counted from 1.
+        attempt: of the run.
+        values: scalars that were on the host already.
+        device_values: names of the vector ``values``.
+        sums: names of the vector ``sums``.
+        hyper: of the AdamSample, if the state was sampled.
+        rates: learning rates of the groups; NaN for one that is in the vector ``rates``.
+    """
+
+    step: int
+    attempt: int
+    values: Mapping[str, float | int]
+    device_values: tuple[str, ...]
+    sums: tuple[str, ...]
+    hyper: tuple[Hyper | None, ...] = ()
+    rates: tuple[float, ...] = ()
+
+
+def finish(arrays: Arrays, note: Note, parameters: Parameters) -> StepRecord:
+    """The record of one step."""
+    with np.errstate(all="ignore"):
+        values: dict[str, float | int] = {}
+        places: dict[str, Vector] = {}
+        if "grad_norm" in arrays:
+            places["grad_norm"] = parameters.root_sum_square(arrays["grad_norm"])
+            values["grad_norm"] = float(arrays["grad_norm_total"][0])
+        if "param_norm" in arrays:
+            places["param_norm"] = parameters.root_sum_square(arrays["param_norm"])
+            values["param_norm"] = _norm(places["param_norm"])
+        if note.hyper:
+            _finish_adam(arrays, note, parameters, values, places)
+        if "sums" in arrays:
+            values |= loss_values(dict(zip(note.sums, arrays["sums"].tolist(), strict=True)))
+        if "attention_logit_max" in arrays:
+            places["attention_logit_max"] = arrays["attention_logit_max"]
+            values["attention_logit_max"] = float(places["attention_logit_max"].max())
+        values |= note.values
+        values |= zip(note.device_values, arrays.get("values", ()), strict=True)
+        return StepRecord(
+            step=note.step,
+            attempt=note.attempt,
+            values={name: _stored(name, number) for name, number in values.items()},
+            places={name: place.astype(np.float32) for name, place in places.items()},
+        )
+
+
+def _finish_adam(
+    arrays: Arrays,
+    note: Note,
+    parameters: Parameters,
+    values: dict[str, float | int],
+    places: dict[str, Vector],
+) -> None:
+    """Signals of Adam's state; the formulas are those of :mod:`surefoot.signals.adam`."""
+    hyper = note.hyper
+    measured = [index for index, h in enumerate(hyper) if h is not None]
+    sizes = parameters.sizes[measured]
+
+    def table(name: str) -> Vector:
+        return np.array([getattr(h, name) for h in hyper if h is not None], dtype=np.float64)
+
+    def spread(found: Vector, missing: float) -> Vector:
+        full = np.full(len(parameters), missing)
+        full[measured] = found
+        return full
+
+    def total(chunks: Vector) -> Vector:
+        counts = [parameters.counts[index] for index in measured]
+        starts = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.intp)
+        return np.add.reduceat(chunks, starts)
+
+    before, after = arrays["counters_before"][measured], arrays["counters_after"][measured]
+    c1, c2 = 1 - table("beta1") ** after, 1 - table("beta2") ** after
+    squares = total(arrays["adam_rms"] ** 2) * c2
+    below = total(arrays["below_eps"])
+    places["adam_rms"] = spread(np.sqrt(squares / sizes), np.nan)
+    values["adam_rms"] = float(np.sqrt(squares.sum() / sizes.sum()))
+    places["eps_share"] = spread(below / sizes, np.nan)
+    values["eps_share"] = float(below.sum() / sizes.sum())
+    if "update" not in arrays:
+        return
+    rates = np.array(note.rates, dtype=np.float64)
+    rates = np.where(np.isnan(rates), arrays.get("rates", rates), rates)
+    lr = rates[[h.group for h in hyper if h is not None]]
+    change = np.sqrt(total(arrays["update"] ** 2)) * np.sqrt(c2) / c1
+    change *= np.abs(lr / (1 - lr * table("decay")))
+    # A step that was skipped on the device left the counter and the parameter as they were.
+    change = spread(np.where(after > before, change, 0.0), 0.0)
+    norms = places["param_norm"]
+    places["update_rms"] = change / np.sqrt(parameters.sizes)
+    places["update_ratio"] = _ratio(change, norms)
+    values["update_rms"] = float(_norm(change) / np.sqrt(parameters.sizes.sum()))
+    values["update_ratio"] = float(_ratio(_norm(change), _norm(norms)))
+
+
+def _stored(name: str, number: float | int) -> float | int:
+    """A scalar as run folders store it, so that who reads it now and who reads it there agree."""
+    integer = CATALOGUE[name].integer if name in CATALOGUE else isinstance(number, int)
+    if integer and math.isfinite(number):
+        return round(number)
+    return float(np.float32(number))
+
+
+def _norm(vector: Vector) -> float:
+    return float(np.sqrt(np.square(vector).sum()))
+
+
+def _ratio(change: Any, norm: Any) -> Any:
+    """``change / norm``, 0 where nothing changed (a bias of zeros that is not trained yet)."""
+    return np.where(change == 0, 0.0, np.divide(change, norm))

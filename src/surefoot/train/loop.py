@@ -1,0 +1,189 @@
+"""The training loop: it reads top to bottom, and everything it does is in the ledger.
+
+Signals of a step arrive with the next one, so findings come one step late; updates with a
+non-finite gradient have been left out on the device by then.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+from surefoot.data import rank_share
+from surefoot.optim import learning_rate
+from surefoot.records import Finding, Halt, StepRecord, Verdict, to_json
+from surefoot.runs.faults import crash_point
+from surefoot.signals import peak_memory
+from surefoot.train.evaluate import to_device, validation_loss
+from surefoot.train.interrupt import Interrupt
+from surefoot.train.postmortem import write_postmortem
+from surefoot.train.ranks import StopVote
+from surefoot.train.setup import Job
+
+
+class Observer(Protocol):
+    """Who watches a run from outside; called on the first rank only."""
+
+    def on_record(self, record: StepRecord, verdict: Verdict) -> None:
+        """A step's signals and what the detector says of them."""
+
+    def on_finding(self, finding: Finding) -> None:
+        """A finding, already in the ledger."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        step: the last step taken.
+        validation_loss: the last one measured, nats per token; None if never.
+        halted: the findings that stopped the run; empty if none did.
+        interrupted: the number of the signal that stopped it, or None.
+    """
+
+    step: int
+    validation_loss: float | None
+    halted: tuple[Finding, ...] = ()
+    interrupted: int | None = None
+
+
+def train(job: Job, observer: Observer) -> Outcome:
+    """Run the job to its last step, to a halt by policy or to a signal."""
+    try:
+        return _Loop(job, observer).run()
+    finally:
+        job.close()
+
+
+class _Loop:
+    def __init__(self, job: Job, observer: Observer) -> None:
+        self.job = job
+        self.observer = observer
+        self.halting: list[Finding] = []
+        self.validation: float | None = None
+        self.vote = StopVote(job.ranks)
+        self.mark = time.perf_counter()
+
+    def run(self) -> Outcome:
+        job, last = self.job, self.job.recipe.schedule.steps
+        self.mark = time.perf_counter()
+        with Interrupt() as interrupt:
+            while job.state.step < last:
+                self.step()
+                done = job.state.step == last
+                stop = self.vote.cast(interrupt.received)
+                if done or stop is not None or job.state.step % job.recipe.checkpoint.every == 0:
+                    self.take(job.step.meter.flush())
+                    if not self.halting:
+                        job.save(self.reason(stop))
+                    self.mark = time.perf_counter()
+                if self.halting:
+                    return self.halt()
+                if stop is not None and not done:
+                    return self.leave(stop)
+        self.finish()
+        return Outcome(step=job.state.step, validation_loss=self.validation)
+
+    def step(self) -> None:
+        """Feed the next batch, update, evaluate if due, and hand over the previous record."""
+        job, state, recipe = self.job, self.job.state, self.job.recipe
+        size = job.ramp.size_at(state.consumed_samples)
+        share = rank_share(state.consumed_samples, size, job.ranks.rank, job.ranks.world)
+        batch = to_device(job.corpus.train, share, job.step)
+        step = state.step + 1
+        rate = learning_rate(recipe.schedule, recipe.optimizer.learning_rate, step)
+        outcome = job.step(batch, step, rate)
+
+        tokens = size * recipe.architecture.sequence_length
+        state.step = step
+        state.consumed_samples += size
+        state.consumed_tokens += tokens
+        seconds = time.perf_counter() - self.mark
+        values = dict(outcome.values) | {
+            "batch_size": size,
+            "tokens": tokens,
+            "consumed_samples": state.consumed_samples,
+            "consumed_tokens": state.consumed_tokens,
+            "step_time": seconds,
+            "tokens_per_second": tokens / seconds,
+            "memory": peak_memory(job.ranks.device),
+        }
+        every = recipe.evaluation.every
+        if step == recipe.schedule.steps or (every and step % every == 0):
+            self.validation = validation_loss(
+                job.step, job.corpus.validation, recipe.evaluation.samples
+            )
+            values["validation_loss"] = self.validation
+        self.mark = time.perf_counter()
+        self.take(
+            job.step.meter.record(
+                step, job.attempt, values, sums=outcome.sums, attention=outcome.attention
+            )
+        )
+        crash_point("step")
+
+    def take(self, record: StepRecord | None) -> None:
+        """Store a record, have it judged, and note what the detector finds."""
+        if record is None:
+            return
+        job = self.job
+        if job.writer is not None:
+            job.writer.append(record)
+            if record.values.get("update_skipped"):
+                job.writer.ledger.append("update_skipped", step=record.step)
+        verdict = job.detector.update(record)
+        for finding in verdict.findings:
+            self.note(finding)
+        job.custody.judge(verdict)
+        if verdict.halt:
+            self.halting += [f for f in verdict.findings if self.halts(f)]
+        if job.ranks.is_main:
+            self.observer.on_record(record, verdict)
+
+    def note(self, finding: Finding) -> None:
+        if self.job.writer is not None:
+            last = finding.place.steps[1] if finding.place.steps else self.job.state.step
+            self.job.writer.ledger.append("finding", step=last, finding=to_json(finding))
+        if self.job.ranks.is_main:
+            self.observer.on_finding(finding)
+
+    def halts(self, finding: Finding) -> bool:
+        """Whether this finding stops the run under the recipe's settings."""
+        detection = self.job.recipe.detection
+        if finding.code == "SPK003":
+            return detection.on_divergence == "halt"
+        return finding.code == "SPK004" and detection.on_nonfinite == "halt"
+
+    def reason(self, stop: int | None) -> str | None:
+        """Why a save made now would not be trusted."""
+        return self.job.custody.quarantine or ("signal" if stop is not None else None)
+
+    def halt(self) -> Outcome:
+        """Stop by policy: the action is in the ledger and explained before it takes effect."""
+        job, findings = self.job, tuple(self.halting)
+        last_good = job.store.latest()
+        action = Halt(reason="; ".join(f.code for f in findings), last_good_step=last_good)
+        if job.writer is not None:
+            job.writer.ledger.append(
+                "action", step=job.state.step, action="Halt", **to_json(action)
+            )
+            path = write_postmortem(job.folder, findings, job.state.step, last_good)
+            job.writer.ledger.append("halted", step=job.state.step, postmortem=path.name)
+        # Kept for replay; quarantined, so that nothing goes on from it.
+        job.save("incident")
+        return Outcome(step=job.state.step, validation_loss=self.validation, halted=findings)
+
+    def leave(self, stop: int) -> Outcome:
+        """Stop on a signal; the checkpoint is already written."""
+        if self.job.writer is not None:
+            self.job.writer.ledger.append("interrupted", step=self.job.state.step, signal=stop)
+        return Outcome(step=self.job.state.step, validation_loss=self.validation, interrupted=stop)
+
+    def finish(self) -> None:
+        """The last step is taken: tell what is still open."""
+        for finding in self.job.detector.finish():
+            self.note(finding)
+        if self.job.writer is not None:
+            self.job.writer.ledger.append(
+                "finished", step=self.job.state.step, validation_loss=self.validation
+            )

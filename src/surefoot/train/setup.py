@@ -1,0 +1,309 @@
+"""Build everything a run needs from its recipe, and take up the state where it has one."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from surefoot import runs
+from surefoot.checkpoint import (
+    CheckpointStore,
+    capture_random,
+    restore_random,
+    restore_training,
+    training_tensors,
+)
+from surefoot.data import BatchRamp, Corpus, prepare
+from surefoot.detect import LossDetector
+from surefoot.errors import DataError, RecipeError
+from surefoot.init import initialise
+from surefoot.model import Decoder
+from surefoot.optim import LossScaler, build_optimizer
+from surefoot.recipe import Recipe
+from surefoot.records import Source, TrainSpec
+from surefoot.signals import Meter
+from surefoot.train.custody import Custody
+from surefoot.train.environment import fingerprint
+from surefoot.train.pretrained import weights
+from surefoot.train.ranks import Ranks
+from surefoot.train.state import TrainState
+from surefoot.train.step import TrainStep
+
+Say = Callable[[str], None]
+
+TOKENIZER = "tokenizer.json"
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """Everything a run needs; made by :func:`create` and :func:`resume`."""
+
+    recipe: Recipe
+    folder: Path
+    ranks: Ranks
+    corpus: Corpus
+    ramp: BatchRamp
+    step: TrainStep
+    detector: LossDetector
+    store: CheckpointStore
+    custody: Custody
+    state: TrainState
+    writer: runs.RunWriter | None
+    """None on the ranks that do not write."""
+
+    @property
+    def device_name(self) -> str:
+        """What the device calls itself."""
+        device = self.ranks.device
+        return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+
+    def close(self) -> None:
+        """Make everything durable and let the run folder go."""
+        if self.writer is not None:
+            self.writer.close()
+
+    @property
+    def attempt(self) -> int:
+        """Number of this start of the run, 0 for the first."""
+        return self.writer.attempt if self.writer is not None else 0
+
+    def save(self, quarantine: str | None = None) -> None:
+        """Make rows durable, then commit a checkpoint: in this order, so that none outruns its rows.
+
+        The caller has handed over every record up to the step being saved.
+        """
+        if self.writer is not None:
+            self.writer.flush()
+        tensors, hyper = _tensors(self.step)
+        state = {
+            "train": self.state.to_json(),
+            "detector": self.detector.state_dict(),
+            "custody": self.custody.state_dict(),
+            "optimizer": hyper,
+            "end_of_text": self.corpus.end_of_text,
+        }
+        self.store.save(self.state.step, tensors, state, quarantine=quarantine)
+        self.custody.saved(self.state.step, quarantine)
+        if self.writer is not None:
+            self.writer.ledger.append("checkpoint", step=self.state.step, quarantine=quarantine)
+
+
+def create(
+    recipe: Recipe,
+    sources: Mapping[str, Source],
+    folder: Path,
+    ranks: Ranks,
+    say: Say,
+) -> Job:
+    """A new run, its folder made and its checkpoint of step 0 saved.
+
+    Args:
+        recipe: what is asked for.
+        sources: where each value was stated.
+        folder: the run folder; must not exist.
+        ranks: this process.
+        say: told what goes on, a line at a time.
+    """
+    recipe = recipe.resolved()
+    corpus = prepare_corpus(recipe, ranks, say)
+    step = _build(recipe, ranks)
+    _initialise(step.model, recipe)
+    spec = recipe.to_spec(sources)
+    spec = replace(spec, data=replace(spec.data, content_sha256=corpus.content_sha256))
+    writer = None
+    if ranks.is_main:
+        writer = runs.RunWriter.create(folder, spec, fingerprint(ranks), step.meter.places)
+        _keep_tokenizer(folder, corpus)
+    ranks.barrier()
+    job = _job(recipe, folder, ranks, corpus, step, writer)
+    job.save()
+    return job
+
+
+def resume(folder: Path, ranks: Ranks, say: Say, asked: Recipe | None = None) -> Job:
+    """Go on with a run from its newest usable checkpoint.
+
+    Args:
+        folder: the run folder.
+        ranks: this process.
+        say: told what goes on.
+        asked: a recipe that was given with ``--resume``; must ask for the same run.
+
+    Raises:
+        RecipeError: listing the fields in which ``asked`` differs.
+        DataError: if the data is no longer what the run was started on.
+    """
+    spec = runs.read_spec(folder)
+    recipe = Recipe.from_spec(spec)
+    if asked is not None:
+        _same(spec, asked, folder.name)
+    corpus = prepare_corpus(recipe, ranks, say)
+    if spec.data.content_sha256 not in (None, corpus.content_sha256):
+        raise DataError(
+            f"the data of run {folder.name!r} has changed: its content hash was "
+            f"{str(spec.data.content_sha256)[:12]}, now it is {corpus.content_sha256[:12]}; restore "
+            "the files (or the Python version, for stdlib), or start a new run"
+        )
+    step = _build(recipe, ranks)
+    store = _store(recipe, folder, ranks)
+    at = store.resumable(report=say)
+    if at is None:
+        # Killed before its first checkpoint was whole: nothing is lost by starting over.
+        _initialise(step.model, recipe)
+    writer = None
+    if ranks.is_main:
+        writer = runs.RunWriter.resume(folder, at or 0, step.meter.places)
+        _keep_tokenizer(folder, corpus)
+    ranks.barrier()
+    # Under the writer's lock. What lies beyond belongs to a history that is given up.
+    store.abandon_after(at or 0)
+    job = _job(recipe, folder, ranks, corpus, step, writer)
+    if at is None:
+        job.save()
+    else:
+        _restore(job, at)
+    job.custody.take_up()
+    say(f"resuming {folder.name} at step {at or 0}")
+    return job
+
+
+def _keep_tokenizer(folder: Path, corpus: Corpus) -> None:
+    """The run folder keeps its tokenizer, so that its model can be exported without the data."""
+    runs.write_atomic(folder / TOKENIZER, corpus.tokenizer_path.read_bytes())
+
+
+def _initialise(model: Decoder, recipe: Recipe) -> None:
+    if recipe.init.pretrained is not None:
+        model.load_state_dict(dict(weights(recipe.init.pretrained)))
+        return
+    a = recipe.architecture
+    initialise(model, model.roles(), recipe.init, width=a.width, layers=a.layers, seed=recipe.seed)
+
+
+def _restore(job: Job, at: int) -> None:
+    step = job.step
+    tensors, _ = _tensors(step)
+    state = job.store.load(at, tensors)
+    restore_training(step.model, step.optimizer, tensors, state["optimizer"])
+    restore_random(tensors)
+    if step.scaler is not None:
+        step.scaler.load_state_dict(
+            {name: tensors[f"extra.{name}"] for name in step.scaler.state_dict()}
+        )
+    job.state = TrainState.from_json(state["train"])
+    job.detector.load_state_dict(state["detector"])
+    job.custody.load_state_dict(state["custody"])
+
+
+def _tensors(step: TrainStep) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Every tensor that a checkpoint holds, and the optimizer's hyper-parameters."""
+    scaling = None if step.scaler is None else step.scaler.state_dict()
+    tensors, hyper = training_tensors(step.model, step.optimizer, scaling)
+    return tensors | capture_random(), hyper
+
+
+def prepare_corpus(recipe: Recipe, ranks: Ranks, say: Say) -> Corpus:
+    """Token files are built by the first rank; the others find them in the cache."""
+
+    def build() -> Corpus:
+        a, d = recipe.architecture, recipe.data
+        return prepare(
+            d,
+            vocab_size=a.vocab_size,
+            sequence_length=a.sequence_length,
+            seed=recipe.data_seed,
+            cache_dir=None if d.cache_dir is None else Path(d.cache_dir),
+            progress=say if ranks.is_main else None,
+        )
+
+    corpus = build() if ranks.is_main else None
+    ranks.barrier()
+    return corpus or build()
+
+
+def _build(recipe: Recipe, ranks: Ranks) -> TrainStep:
+    if recipe.training.threads is not None:
+        torch.set_num_threads(recipe.training.threads)
+    torch.manual_seed(recipe.seed)
+    model = Decoder(recipe.architecture).to(ranks.device)
+    optimizer = build_optimizer(model, recipe.optimizer)
+    meter = Meter(
+        model, optimizer, sample_every=recipe.signals.sample_every, process_group=ranks.group
+    )
+    wrapped = ranks.wrap(model)
+    if recipe.training.compile:
+        wrapped = torch.compile(wrapped)  # type: ignore[assignment]
+    scaler = None
+    if recipe.precision.compute == "fp16":
+        scaler = LossScaler(recipe.precision.initial_loss_scale, device=ranks.device)
+    return TrainStep(
+        model=model,
+        wrapped=wrapped,
+        optimizer=optimizer,
+        meter=meter,
+        ranks=ranks,
+        micro_size=recipe.batch.micro_size or recipe.batch.global_size,
+        clip_norm=recipe.optimizer.clip_norm,
+        z_loss_weight=recipe.loss.z_loss_weight,
+        precision=recipe.precision.compute,
+        scaler=scaler,
+        attention_sequences=recipe.signals.attention_sequences,
+    )
+
+
+def _store(recipe: Recipe, folder: Path, ranks: Ranks) -> CheckpointStore:
+    return CheckpointStore(
+        folder / "checkpoints",
+        keep_newest=recipe.checkpoint.keep_newest,
+        interval=recipe.checkpoint.every,
+        process_group=ranks.group,
+    )
+
+
+def _job(
+    recipe: Recipe,
+    folder: Path,
+    ranks: Ranks,
+    corpus: Corpus,
+    step: TrainStep,
+    writer: runs.RunWriter | None,
+) -> Job:
+    store = _store(recipe, folder, ranks)
+    return Job(
+        recipe=recipe,
+        folder=folder,
+        ranks=ranks,
+        corpus=corpus,
+        ramp=BatchRamp(recipe.batch),
+        step=step,
+        detector=LossDetector(vocab_size=recipe.architecture.vocab_size),
+        store=store,
+        custody=Custody(store, recipe.checkpoint.confirm_after),
+        state=TrainState(),
+        writer=writer,
+    )
+
+
+def _same(spec: TrainSpec, asked: Recipe, name: str) -> None:
+    was, now = _flat(spec), _flat(asked.to_spec())
+    differing = [
+        f"{field} (run: {was.get(field)!r}, asked: {now.get(field)!r})"
+        for field in sorted(was.keys() | now.keys())
+        if was.get(field) != now.get(field)
+    ]
+    if differing:
+        raise RecipeError(
+            f"run {name!r} was started with other settings: {'; '.join(differing)}. Resume it "
+            f"without a recipe: surefoot train --name {name} --resume"
+        )
+
+
+def _flat(spec: TrainSpec) -> dict[str, Any]:
+    """Settings by dotted name; what the run itself found (content hash) is not a setting."""
+    found = {k: v for k, v in spec.stated().items() if k not in ("data.content_sha256", "name")}
+    for section, values in spec.options.items():
+        for key, value in values.items():
+            found[f"{section}.{key}"] = value
+    return found

@@ -1,0 +1,91 @@
+"""The exported folder, loaded by the transformers library itself."""
+
+import itertools
+import json
+
+import pytest
+import torch
+
+from surefoot.errors import StorageError, UsageError
+from surefoot.export import from_transformers, to_transformers
+from surefoot.model import Decoder, generate
+
+transformers = pytest.importorskip("transformers", reason="the extra 'hf' is not installed")
+
+CLASSES = {
+    ("rmsnorm", "swiglu", False): "LlamaForCausalLM",
+    ("rmsnorm", "swiglu", True): "Qwen3ForCausalLM",
+    ("rmsnorm", "gelu", False): "ArceeForCausalLM",
+    ("rmsnorm", "gelu", True): "ApertusForCausalLM",
+    ("layernorm", "swiglu", False): "StableLmForCausalLM",
+    ("layernorm", "gelu", False): "Starcoder2ForCausalLM",
+}
+VARIANTS = [
+    {},
+    {"kv_heads": 4, "rope_theta": 500.0, "norm_eps": 1e-3},
+    {"tied_embeddings": True},
+    {"tied_embeddings": True, "head_scale": 1.0},
+    {"tied_embeddings": True, "head_scale": 3.0, "embedding_scale": 3.0},
+    {"tied_embeddings": True, "embedding_scale": "sqrt_width", "head_scale": 0.5},
+    {"embedding_scale": "sqrt_width", "head_scale": 2.0, "kv_heads": 1, "ff_width": 50},
+]
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: CLASSES[kind])
+def test_logits_there_and_back(kind, variant, make_model, tokenizer_path, end_of_text, tmp_path):
+    norm, activation, qk_norm = kind
+    model = make_model(norm=norm, activation=activation, qk_norm=qk_norm, **variant)
+    folder = to_transformers(model, tokenizer_path, tmp_path / "out", end_of_text)
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    assert type(loaded).__name__ == CLASSES[kind]
+    assert loaded.dtype == torch.float32
+    tokens = torch.randint(300, (3, 32), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        expected = model(tokens)
+        torch.testing.assert_close(loaded(tokens).logits, expected, rtol=0, atol=1e-4)
+
+    architecture, state, path = from_transformers(folder)
+    assert path.read_bytes() == tokenizer_path.read_bytes()
+    scales = model.architecture.input_factor, model.architecture.output_factor
+    assert architecture.tied_embeddings == (
+        model.architecture.tied_embeddings and scales[0] == scales[1]
+    )
+    again = Decoder(architecture)
+    again.load_state_dict(state)
+    with torch.no_grad():
+        torch.testing.assert_close(again(tokens), expected, rtol=0, atol=1e-4)
+
+
+def test_generation_is_the_same(make_model, tokenizer_path, end_of_text, tmp_path):
+    model = make_model()
+    folder = to_transformers(model, tokenizer_path, tmp_path / "out", end_of_text)
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    prompt = torch.tensor([[5, 6, 7]])
+    ours = generate(model, prompt, 12, sequence_length=32)
+    assert end_of_text not in ours  # else theirs would stop there
+    theirs = loaded.generate(prompt, max_new_tokens=12, do_sample=False)
+    assert torch.equal(ours, theirs)
+    assert loaded.generation_config.eos_token_id == end_of_text
+
+
+@pytest.mark.parametrize("qk_norm", [False, True])
+def test_tokenizer_round_trip(qk_norm, make_model, tokenizer_path, end_of_text, tmp_path):
+    folder = to_transformers(
+        make_model(qk_norm=qk_norm), tokenizer_path, tmp_path / "out", end_of_text
+    )
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    text = "\n\ndef f(x) :\n\treturn x , 'it' 's'  \n don 't é ☃ \r\n\n"
+    tokens = tokenizer(text)["input_ids"]
+    from tokenizers import Tokenizer
+
+    assert tokens == Tokenizer.from_file(str(tokenizer_path)).encode(text).ids
+    assert tokenizer.decode(tokens) == text
+    assert tokenizer.eos_token_id == end_of_text
+    assert tokenizer.decode([end_of_text], skip_special_tokens=True) == ""
+    assert tokenizer.model_max_length == 32

@@ -1,0 +1,123 @@
+"""kill -9 at every crash point, then --resume: bit for bit what an uninterrupted run gives."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+import torch
+from polars.testing import assert_frame_equal
+from surefoot import runs
+from surefoot.checkpoint import CheckpointStore
+from surefoot.records import is_volatile
+
+LAST = 12
+
+# The n-th hit of each point. Saves are at steps 0, 4, 8 and 12, each after a segment.
+POINTS = [
+    "step:7",
+    "segment.before_rename:2",
+    "segment.after_rename:2",
+    "checkpoint.write:1",
+    "checkpoint.before_rename:1",
+    "checkpoint.before_rename:3",
+    "checkpoint.after_rename:3",
+    "ledger.write:4",
+    "merge:1",
+]
+
+
+def signals(folder: Path) -> pl.DataFrame:
+    """The winning history, without what depends on the clock or the number of starts."""
+    frame = runs.open(folder).signals
+    return frame.select(
+        sorted(c for c in frame.columns if c != "attempt" and not is_volatile(c))
+    )
+
+
+def final_state(folder: Path) -> tuple[dict[str, torch.Tensor], dict]:
+    """Every tensor of the last checkpoint, and the JSON state beside them."""
+    store = CheckpointStore(folder / "checkpoints")
+    found = {
+        name: torch.zeros(info.shape, dtype=info.dtype)
+        for name, info in store.tensors(LAST).items()
+    }
+    return found, store.load(LAST, found)
+
+
+def assert_same_run(a: Path, b: Path) -> None:
+    assert_frame_equal(signals(a), signals(b), check_exact=True)
+    (tensors_a, state_a), (tensors_b, state_b) = final_state(a), final_state(b)
+    assert state_a == state_b
+    assert tensors_a.keys() == tensors_b.keys()
+    for name, tensor in tensors_a.items():
+        assert torch.equal(tensor.view(torch.uint8), tensors_b[name].view(torch.uint8)), name
+
+
+@pytest.fixture(scope="module")
+def whole(tiny, command, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    done = command(folder, "train", str(tiny / "tiny.toml"), "--name", "x")
+    assert done.returncode == 0, done.stderr
+    return folder / "runs" / "x"
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_and_resumed_equals_uninterrupted(point, tiny, command, whole, tmp_path):
+    killed = command(
+        tmp_path,
+        "train",
+        str(tiny / "tiny.toml"),
+        "--name",
+        "x",
+        environment={"SUREFOOT_CRASH_AT": point},
+    )
+    assert killed.returncode == -9, killed.stderr
+    assert f"crash point {point.partition(':')[0]} reached" in killed.stderr
+
+    # A killed run opens, with every row but the one in flight.
+    runs.open(tmp_path / "runs" / "x")
+
+    resumed = command(tmp_path, "train", "--name", "x", "--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    assert_same_run(tmp_path / "runs" / "x", whole)
+
+
+def test_two_runs_are_equal_and_another_seed_is_not(tiny, command, whole, tmp_path):
+    recipe = str(tiny / "tiny.toml")
+    assert command(tmp_path, "train", recipe, "--name", "again").returncode == 0
+    assert_same_run(tmp_path / "runs" / "again", whole)
+    assert command(tmp_path, "train", recipe, "--name", "b", "--set", "seed=4").returncode == 0
+    other = signals(tmp_path / "runs" / "b")["loss"]
+    assert not (other == signals(whole)["loss"]).any()
+
+
+def test_sigterm_saves_and_resumes_bit_equal(tiny, command, whole, tmp_path):
+    stopped = command(
+        tmp_path,
+        "train",
+        str(tiny / "tiny.toml"),
+        "--name",
+        "x",
+        environment={"SUREFOOT_CRASH_AT": "step:6", "SUREFOOT_CRASH_SIGNAL": "TERM"},
+    )
+    assert stopped.returncode == 143, stopped.stderr
+    assert "go on with" in stopped.stdout
+    folder = tmp_path / "runs" / "x"
+    saved = {info.step: info for info in CheckpointStore(folder / "checkpoints").infos()}
+    assert saved[6].status == "quarantined"
+    assert saved[6].reason == "signal"
+    assert CheckpointStore(folder / "checkpoints").latest() == 4
+    resumed = command(tmp_path, "train", "--name", "x", "--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    assert "resuming x at step 6" in resumed.stderr
+    assert_same_run(folder, whole)
+
+
+def test_ledger_tells_every_start(whole):
+    kinds = [event.kind for event in runs.open(whole).events]
+    assert kinds[0] == "started"
+    assert kinds[-1] == "finished"
+    assert kinds.count("checkpoint") == 4
+    lines = (whole / "events.jsonl").read_text().splitlines()
+    assert all(json.loads(line)["kind"] for line in lines)
