@@ -197,13 +197,11 @@ class Watch:
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         """Runs at the beginning of ``optimizer.step()``."""
         self._meter.before_update(self._step + 1)
-        rates = [group["lr"] for group in optimizer.param_groups]
         found_inf = getattr(optimizer, "found_inf", None)
         self._during = {
-            "learning_rate": max(rates) if not any(isinstance(r, Tensor) for r in rates)
-            else torch.stack([torch.as_tensor(r) for r in rates]).amax(),
+            "learning_rate": self._largest([group["lr"] for group in optimizer.param_groups]),
             "update_skipped": 0 if found_inf is None else found_inf.detach().clone().reshape(()),
-        }  # fmt: skip
+        }
         if not _has_closure(args, kwargs):
             self._measure(getattr(optimizer, "grad_scale", None))
 
@@ -218,6 +216,15 @@ class Watch:
         if any(p.grad is not None for p in self._parameters):
             self._meter.norms(self._step + 1, unscale=unscale)
             self._updated = self._ever_updated = True
+
+    def _largest(self, rates: list[float | Tensor]) -> float | Tensor:
+        numbers = [float(rate) for rate in rates if not isinstance(rate, Tensor)]
+        tensors = [rate.detach().reshape(()).float() for rate in rates if isinstance(rate, Tensor)]
+        if not tensors:
+            return max(numbers)
+        if numbers:
+            tensors.append(torch.full((), max(numbers), device=tensors[0].device))
+        return torch.stack(tensors).amax()
 
     def _check_order(self) -> None:
         """Raise if the loop is wired wrong; a gradient scaler may leave out the first steps."""

@@ -1,12 +1,8 @@
 """The exported folder, loaded by the transformers library itself."""
 
-import itertools
-import json
-
 import pytest
 import torch
 
-from surefoot.errors import StorageError, UsageError
 from surefoot.export import from_transformers, to_transformers
 from surefoot.model import Decoder, generate
 

@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TOOLS = ["awk", "bash", "cat", "date", "dirname", "env", "flock", "ls", "mkdir", "mktemp", "mv",
-         "printf", "rm", "sed", "sleep", "tail"]  # fmt: skip
+TOOLS = (
+    "awk bash cat chmod date dirname env flock ls mkdir mktemp mv printf rm sed sleep tail"
+).split()
 SCRIPTS = ["_env", "demo", "docs", "lint", "test"]
 
-# Answers for a Python of a given version; `-m venv` makes a folder whose python is FAKE_VENV_PYTHON.
+# Answers for a Python of a given version; `-m venv` makes a folder with FAKE_VENV_PYTHON in it.
 FAKE_PYTHON = """#!/bin/bash
 case "$*" in
 *version_info*3,\\ 11*) exit {too_old} ;;
@@ -320,10 +321,16 @@ def test_when_pip_fails_there_is_no_stamp_and_one_line_more(machine):
     assert done.returncode == 2
     assert done.stderr.splitlines()[-2] == "No space left on device"
     assert "pip could not install (its own words are above)" in done.stderr.splitlines()[-1]
+    machine.forget()
     assert machine.run("_env").returncode == 0
-    assert "pip finds no torch" in machine.run(
-        "_env", FAKE_FAIL_AT="4", SUREFOOT_VENV=str(machine.bin / "v")
-    ).stderr or machine.calls("pip")
+
+
+def test_when_there_is_no_torch_to_be_had(machine):
+    done = machine.run("_env", FAKE_FAIL_AT="1")
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert "pip finds no torch for this Python" in last
+    assert "--use-system-torch" in last
 
 
 def test_somebody_elses_environment_is_left_alone(machine):
@@ -423,7 +430,7 @@ def ready(machine):
     """`_env` answers at once with a folder of programs that write down their calls."""
     programs = machine.folder / "programs"
     programs.mkdir()
-    for name in ("python", "ruff", "mypy", "surefoot"):
+    for name in ("python", "ruff", "surefoot"):
         path = programs / name
         path.write_text('#!/bin/bash\necho "$(basename "$0") $*" >> "$FAKE_LOG"\n')
         path.chmod(0o755)
@@ -439,7 +446,7 @@ def test_test_lints_and_runs_what_is_not_slow(ready):
     assert calls == [
         "ruff check .",
         "ruff format --check .",
-        "mypy ",
+        "python -m mypy",
         "python scripts/_docs.py --check",
         "python -m pytest -n 2 -m not slow",
     ]
@@ -459,7 +466,7 @@ def test_test_with_arguments_is_pytest_with_them(ready):
 
 
 def test_a_failing_check_stops_with_its_status(ready):
-    (ready.folder / "programs" / "mypy").write_text("#!/bin/bash\nexit 7\n")
+    (ready.folder / "programs" / "ruff").write_text("#!/bin/bash\nexit 7\n")
     assert ready.run("test").returncode == 7
     assert not [call for call in ready.calls() if "pytest" in call]
 

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surefoot.model import loss_sums
 from surefoot.model import loss as module
+from surefoot.model import loss_sums
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6, torch.bfloat16: 1e-2, torch.float16: 2e-3}
 
@@ -23,7 +23,13 @@ def reference(logits, targets, ignore_index=-100):
     log_z = (peak + (x - peak).exp().sum(-1, keepdim=True).log()).squeeze(1)
     ce = (log_z - x[torch.arange(len(t)), t]).sum()
     largest = max((abs(z) for z in log_z.tolist()), default=0.0)
-    return ce, len(t), log_z.sum(), (log_z**2).sum(), largest
+    return (
+        ce,
+        torch.tensor(len(t)),
+        log_z.sum(),
+        (log_z**2).sum(),
+        torch.tensor(largest, dtype=torch.float64),
+    )
 
 
 def both(logits, targets, a, b, ignore_index=-100):
@@ -65,7 +71,7 @@ def test_against_reference(shape, vocab, spread, shift, dtype, ignored, block, s
     for got, want in zip(sums, expected, strict=True):
         scale = 1 + abs(shift) + 5 * spread
         error = TOLERANCE[kept] * scale**2 * targets.numel()
-        assert got.item() == pytest.approx(float(want), rel=TOLERANCE[kept], abs=error)
+        assert got.item() == pytest.approx(want.item(), rel=TOLERANCE[kept], abs=error)
     assert grad.dtype == dtype
     size = 1 + 2e-2 * (abs(shift) + 5 * spread)
     assert (grad.double() - exact).abs().max() <= 4 * TOLERANCE[dtype] * size
@@ -96,14 +102,30 @@ def test_gradcheck():
     assert torch.autograd.gradcheck(differentiable, (logits.requires_grad_(),))
 
 
-def test_backward_twice_and_second_order():
+def test_second_derivatives():
+    logits = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    targets = torch.tensor([1, -100, 3])
+
+    def differentiable(x):
+        sums = loss_sums(x, targets)
+        return sums.cross_entropy, sums.log_z_squared
+
+    assert torch.autograd.gradgradcheck(differentiable, (logits,))
+
+
+def test_backward_twice_on_one_graph():
     logits = torch.randn(4, 5, requires_grad=True)
     loss = loss_sums(logits, torch.arange(4)).cross_entropy
     first = torch.autograd.grad(loss, logits, retain_graph=True)[0]
-    assert torch.equal(first, torch.autograd.grad(loss, logits, retain_graph=True)[0])
-    again = torch.autograd.grad(loss, logits, create_graph=True)[0]
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        again.sum().backward()
+    assert torch.equal(first, torch.autograd.grad(loss, logits)[0])
+
+
+def test_gradient_of_a_sure_prediction_is_not_rounded_away():
+    # 1 - p = 2.5e-4: in bf16 p is 1, and p - 1 would be 0.
+    logits = torch.tensor([[8.25, 0.0]], dtype=torch.bfloat16, requires_grad=True)
+    loss_sums(logits, torch.tensor([0])).cross_entropy.backward()
+    rest = 1 / (1 + math.exp(8.25))
+    assert logits.grad[0].tolist() == pytest.approx([-rest, rest], rel=1e-2)
 
 
 def test_nothing_counted():
@@ -156,15 +178,10 @@ def test_large_sums_stay_exact():
 
 
 def test_temporary_memory_is_one_gradient():
-    """Counted, not timed: no allocation as large as the logits but their gradient."""
-    logits = torch.randn(512, 1000).requires_grad_()
-    targets = torch.zeros(512, dtype=torch.int64)
+    """Counted, not timed: beside the gradient nothing is allocated but a block at a time."""
+    logits = torch.randn(2000, 1000).requires_grad_()
+    targets = torch.zeros(2000, dtype=torch.int64)
     with torch.profiler.profile(profile_memory=True) as profile:
-        sums = loss_sums(logits, targets)
-        sums.cross_entropy.backward()
-    large = [
-        event.cpu_memory_usage
-        for event in profile.events()
-        if event.name == "[memory]" and event.cpu_memory_usage >= logits.nbytes // 2
-    ]
-    assert large == [logits.nbytes]
+        loss_sums(logits, targets).cross_entropy.backward()
+    usage = [event.self_cpu_memory_usage for event in profile.events()]
+    assert [size for size in usage if size > 1.5 * 4 * module._BLOCK["cpu"]] == [logits.nbytes]

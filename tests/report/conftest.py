@@ -127,3 +127,38 @@ def _make_run(steps=500, layers=4, sample_every=20, seed=0, **replace) -> Run:
         ),
     }
     return Run(**(values | replace))
+
+
+NAN, INF = math.nan, math.inf
+
+
+def _odd_frames() -> dict[str, pl.DataFrame]:
+    full = _make_run(60, 2).signals
+    nulls = [pl.lit(None, dtype=kind).alias(name) for name, kind in full.schema.items()]
+    place = "grad_norm@places"
+    broken = pl.Series([[NAN, INF]] * 60, dtype=pl.List(pl.Float32))
+    zeros = pl.Series([[0.0, 0.0]] * 60, dtype=pl.List(pl.Float32))
+    return {
+        "no columns": pl.DataFrame(),
+        "no rows": full.head(0),
+        "only steps": full.select("step"),
+        "one row": full.head(1),
+        "one row of NaN": pl.DataFrame({"step": [7], "loss": [NAN]}),
+        "only NaN": full.with_columns(loss=pl.lit(NAN), grad_norm=pl.lit(NAN)),
+        "only infinite": full.with_columns(loss=pl.lit(-INF), grad_norm=pl.lit(INF)),
+        "only zeros": full.with_columns(pl.lit(0.0).alias("grad_norm"), zeros.alias(place)),
+        "negative": full.with_columns(loss=-pl.col("loss"), grad_norm=-pl.col("grad_norm")),
+        "all null": full.select("step", *nulls[1:]),
+        "null steps": full.with_columns(step=pl.lit(None, dtype=pl.Int64)),
+        "columns of no type": full.select("step", pl.lit(None).alias("loss")),
+        "text": full.select("step", pl.lit("x").alias("loss")),
+        "broken places": full.with_columns(broken.alias(place)),
+        "huge": full.with_columns(loss=pl.lit(1e308), grad_norm=pl.lit(5e-324)),
+        "no loss": full.drop("loss"),
+    }
+
+
+@pytest.fixture(params=sorted(_odd_frames()))
+def odd_run(request):
+    """A run with a strange table."""
+    return _make_run(60, 2, signals=_odd_frames()[request.param])

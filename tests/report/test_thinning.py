@@ -84,7 +84,14 @@ def test_block_max_keeps_the_peak_of_each_place_and_flags_what_is_not_finite(see
 
 
 def test_places_of_a_layer_are_gathered():
-    places = ("embedding", "layers.0.attention.wq", "layers.0.norm", "layers.10.wo", "layers.1", "norm")
+    places = (
+        "embedding",
+        "layers.0.attention.wq",
+        "layers.0.norm",
+        "layers.10.wo",
+        "layers.1",
+        "norm",
+    )
     values = np.array([[1.0, 2, 3, 4, 5, np.nan]])
     blocks = block_max(np.array([1]), values, np.ones((1, 6), dtype=bool), 10)
     gathered, names = by_group(blocks, places)

@@ -1,7 +1,7 @@
 """Small models, exact references, and a count of what tensor operations do."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,9 +22,7 @@ class Count(TorchDispatchMode):
         self.calls: Counter[str] = Counter()
         self.bytes = 0
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.calls[func.overloadpacket.__name__] += 1
         given = {_storage(t) for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)}
         result = func(*args, **(kwargs or {}))
@@ -51,9 +49,8 @@ def count() -> type[Count]:
 
 
 @pytest.fixture(autouse=True)
-def _seed() -> Iterator[None]:
+def _seed() -> None:
     torch.manual_seed(0)
-    yield
 
 
 def _toy() -> nn.Module:

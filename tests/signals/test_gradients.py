@@ -52,7 +52,9 @@ def test_norms_of_a_large_tensor_are_exact_to_float32(dtype, rel):
     record = _record(meter)
     for name, tensor in (("grad_norm", model.weight.grad), ("param_norm", model.weight)):
         assert record.places[name].dtype == np.float32
-        assert record.places[name][0] == pytest.approx(float(tensor.detach().double().norm()), rel=rel)
+        assert record.places[name][0] == pytest.approx(
+            float(tensor.detach().double().norm()), rel=rel
+        )
 
 
 def test_a_gradient_left_as_zeros_or_none_counts_zero(toy, backward):

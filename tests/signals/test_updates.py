@@ -1,4 +1,4 @@
-"""Update sizes against the difference of the weights; RMS_t and eps_share against their definition."""
+"""Update sizes against the difference of the weights, RMS_t and eps_share against definitions."""
 
 import copy
 import math

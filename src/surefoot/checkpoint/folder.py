@@ -41,17 +41,27 @@ def writing_path(root: Path, step: int) -> Path:
     return root / f".step-{step:09d}.tmp"
 
 
-def read_checkpoint(root: Path, step: int) -> Manifest:
-    """The manifest of a finished checkpoint.
+def require(root: Path, step: int) -> Path:
+    """The folder of a checkpoint.
 
     Raises:
-        CheckpointError: if there is none of that step, or its manifest cannot be used.
+        CheckpointError: if there is none of that step, telling those there are.
     """
     path = final_path(root, step)
     if not path.is_dir():
         there = [str(number) for number, _ in _finished(root)]
         have = f"there are those of steps {', '.join(there)}" if there else "there are none"
         raise CheckpointError(f"{root}: no checkpoint of step {step}; {have}")
+    return path
+
+
+def read_checkpoint(root: Path, step: int) -> Manifest:
+    """The manifest of a checkpoint.
+
+    Raises:
+        CheckpointError: if it is missing, altered, newer, or another step's.
+    """
+    path = final_path(root, step)
     manifest = read_manifest(path)
     if manifest.step != step:
         raise CheckpointError(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.errors import CheckpointError
+from surefoot.records import from_json
 from surefoot.runs.durable import TEMPORARY
 
 FORMAT = 1
@@ -101,18 +102,17 @@ def read_manifest(folder: Path) -> Manifest:
                 f"{path} has format {version}, this surefoot reads up to format {FORMAT}: "
                 "type  pip install --upgrade surefoot"
             )
-        manifest = Manifest(
-            step=fields["step"],
-            serial=fields["serial"],
-            quarantine=fields["quarantine"],
-            files={name: FileEntry(**entry) for name, entry in fields["files"].items()},
-        )
-        whole = manifest.encode() == data
+        manifest = from_json(Manifest, fields)
+        whole = manifest.encode() == data and all(map(_is_plain_name, manifest.files))
     except (ValueError, TypeError, KeyError, AttributeError):
         raise altered from None
     if not whole:
         raise altered
     return manifest
+
+
+def _is_plain_name(name: str) -> bool:
+    return name not in ("", ".", "..", MANIFEST) and "/" not in name and "\0" not in name
 
 
 def sha256_of(path: Path) -> str:

@@ -120,7 +120,7 @@ def _rebuild(root: Any, sizes: Mapping[str, int]) -> Metadata:
     places = {}
     for key, info in _expect(fields["storage_data"], dict).items():
         index = _state(key, "MetadataIndex")
-        name, offset = _expect(index["fqn"], str), _shape(index["offset"])
+        name, offset = _expect(index["fqn"], str), _shape(index.get("offset"))
         if offset not in parts.get(name, ()):
             raise UnsafeMetadataError(f"it stores a part of {name!r} that no tensor has")
         places[MetadataIndex(name, offset)] = _place(info, sizes)

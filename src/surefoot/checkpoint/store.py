@@ -23,6 +23,7 @@ from surefoot.checkpoint.manifest import (
     STATE,
     FileEntry,
     Manifest,
+    NewerFormatError,
     check_contents,
     check_sizes,
 )
@@ -176,9 +177,9 @@ class CheckpointStore:
                 untouched, save where a data file that passed verification cannot be parsed.
         """
         ranks = Ranks(self._group)
-        path = places.final_path(self._folder, step)
-        manifest = ranks.each(lambda: places.read_checkpoint(self._folder, step))
+        path = ranks.each(lambda: places.require(self._folder, step))
         with self._offering_older(step, ranks):
+            manifest = ranks.each(lambda: places.read_checkpoint(self._folder, step))
             verify(path, manifest, ranks)
             metadata = ranks.each(lambda: read_metadata(path, manifest))
             state = ranks.each(lambda: read_state(path))
@@ -193,7 +194,7 @@ class CheckpointStore:
         Raises:
             CheckpointError: if there is no such checkpoint, or its description was altered.
         """
-        path = places.final_path(self._folder, step)
+        path = places.require(self._folder, step)
         manifest = places.read_checkpoint(self._folder, step)
         check_sizes(path, manifest)
         check_contents(path, manifest, [METADATA])
@@ -207,14 +208,16 @@ class CheckpointStore:
                 intact checkpoint before this one.
         """
         alone = Ranks(alone=True)
-        manifest = places.read_checkpoint(self._folder, step)
+        path = places.require(self._folder, step)
         with self._offering_older(step, alone):
-            verify(places.final_path(self._folder, step), manifest, alone)
+            verify(path, places.read_checkpoint(self._folder, step), alone)
 
     @contextmanager
     def _offering_older(self, step: int, ranks: Ranks) -> Iterator[None]:
         try:
             yield
+        except NewerFormatError:
+            raise
         except CheckpointError as error:
             older = ranks.first(lambda: newest_intact(self._folder, before=step))
             offer = (
@@ -293,8 +296,8 @@ class CheckpointStore:
         _check_reason(reason)
         if not self._writes():
             return
+        path = places.require(self._folder, step)
         manifest = replace(places.read_checkpoint(self._folder, step), quarantine=reason)
-        path = places.final_path(self._folder, step)
         write_atomic(path / MANIFEST, manifest.encode())
         write_index(self._folder, known_checkpoints(self._folder))
 

@@ -1,7 +1,7 @@
 """The command group: subcommands are loaded by name, so that ``--help`` costs next to nothing."""
 
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -69,8 +69,11 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def surefoot(
-    version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version and leave."
-    ),
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and leave."
+        ),
+    ] = False,
 ) -> None:
     """Keeps language-model pre-training runs on their feet."""

@@ -1,8 +1,10 @@
 """``surefoot data show RUN --step N``."""
 
-from pathlib import Path
+from typing import Annotated
 
 import typer
+
+from surefoot.cli.options import RUNS, RunArgument, RunsDir
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -14,10 +16,12 @@ def data() -> None:
 
 @app.command(epilog="Example: surefoot data show runs/first --step 12")
 def show(
-    run: Path = typer.Argument(..., help="A run folder; a bare name is looked up in --runs-dir."),
-    step: int = typer.Option(..., "--step", min=1, help="The step whose batch to show."),
-    width: int = typer.Option(0, "--width", min=0, help="Characters of text shown; 0 = all."),
-    runs_dir: Path = typer.Option(Path("runs"), "--runs-dir", help="Where runs are kept."),
+    run: RunArgument,
+    step: Annotated[int, typer.Option("--step", min=1, help="The step whose batch to show.")],
+    width: Annotated[
+        int, typer.Option("--width", min=0, help="Characters of text shown; 0 = all.")
+    ] = 0,
+    runs_dir: RunsDir = RUNS,
 ) -> None:
     """Print what a step fed the model: decoded text, file, document, offset."""
     from surefoot.cli.paths import run_folder

@@ -1,5 +1,7 @@
 """``surefoot explain CODE``."""
 
+from typing import Annotated
+
 import typer
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -7,7 +9,9 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command(epilog="Example: surefoot explain SPK003")
 def explain(
-    code: str = typer.Argument(None, metavar="CODE", help="A finding's code or name."),
+    code: Annotated[
+        str | None, typer.Argument(metavar="CODE", help="A finding's code or name.")
+    ] = None,
 ) -> None:
     """Explain a finding's code; without one, list them all."""
     from surefoot.codes import CODES, explanation

@@ -1,19 +1,24 @@
 """``surefoot export RUN --to transformers --out DIR``."""
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
+
+from surefoot.cli.options import RUNS, RunArgument, RunsDir
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command(epilog="Example: surefoot export runs/first --to transformers --out first-hf")
 def export(
-    run: Path = typer.Argument(..., help="A run folder; a bare name is looked up in --runs-dir."),
-    out: Path = typer.Option(..., "--out", help="Folder to write; must not exist."),
-    to: str = typer.Option("transformers", "--to", help="Format: transformers."),
-    step: int = typer.Option(None, "--step", help="Checkpoint. Default: the newest trusted one."),
-    runs_dir: Path = typer.Option(Path("runs"), "--runs-dir", help="Where runs are kept."),
+    run: RunArgument,
+    out: Annotated[Path, typer.Option("--out", help="Folder to write; must not exist.")],
+    to: Annotated[str, typer.Option("--to", help="Format: transformers.")] = "transformers",
+    step: Annotated[
+        int | None, typer.Option("--step", help="Checkpoint. Default: the newest trusted one.")
+    ] = None,
+    runs_dir: RunsDir = RUNS,
 ) -> None:
     """Write a run's model as a folder that AutoModelForCausalLM loads, with equal logits."""
     from surefoot.cli.paths import run_folder

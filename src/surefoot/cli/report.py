@@ -1,18 +1,25 @@
 """``surefoot report RUN``."""
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
+
+from surefoot.cli.options import RUNS, RunArgument, RunsDir
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command(epilog="Example: surefoot report runs/first")
 def report(
-    run: Path = typer.Argument(..., help="A run folder; a bare name is looked up in --runs-dir."),
-    format: str = typer.Option("text", "--format", help="text, json or html (prints only that)."),
-    out: Path = typer.Option(None, "--out", help="Where to write the HTML. Default: in the run."),
-    runs_dir: Path = typer.Option(Path("runs"), "--runs-dir", help="Where runs are kept."),
+    run: RunArgument,
+    format: Annotated[
+        str, typer.Option("--format", help="text, json or html (prints only that).")
+    ] = "text",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Where to write the HTML. Default: in the run.")
+    ] = None,
+    runs_dir: RunsDir = RUNS,
 ) -> int:
     """Summarise a run and write its self-contained HTML report."""
     from surefoot import runs

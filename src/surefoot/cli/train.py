@@ -1,8 +1,11 @@
 """``surefoot train``."""
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
+
+from surefoot.cli.options import RUNS, RunsDir
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -15,17 +18,29 @@ _EXAMPLES = (
 
 @app.command(epilog=_EXAMPLES)
 def train(
-    recipe: Path = typer.Argument(None, metavar="RECIPE.toml", help="What to train."),
-    name: str = typer.Option(None, "--name", help="Name of the run. Default: the recipe's."),
-    resume: bool = typer.Option(False, "--resume", help="Go on with the run of that name."),
-    settings: list[str] = typer.Option(
-        [], "--set", metavar="A.B=C", help="Override a recipe field; may be given several times."
-    ),
-    init_from: Path = typer.Option(
-        None, "--init-from", metavar="DIR", help="Start from the weights of a transformers folder."
-    ),
-    runs_dir: Path = typer.Option(Path("runs"), "--runs-dir", help="Where runs are kept."),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="No progress lines."),
+    recipe: Annotated[
+        Path | None, typer.Argument(metavar="RECIPE.toml", help="What to train.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the run. Default: the recipe's.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run of that name.")
+    ] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="A.B=C", help="Override a recipe field; may be given several times."
+        ),
+    ] = None,
+    init_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--init-from", metavar="DIR", help="Start from the weights of a transformers folder."
+        ),
+    ] = None,
+    runs_dir: RunsDir = RUNS,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress lines.")] = False,
 ) -> int:
     """Pre-train a decoder from a recipe, or resume a run."""
     from surefoot.cli.training import Request, run
@@ -35,7 +50,7 @@ def train(
             recipe=recipe,
             name=name,
             resume=resume,
-            settings=tuple(settings),
+            settings=tuple(settings or ()),
             init_from=init_from,
             runs_dir=runs_dir,
             quiet=quiet,

@@ -25,8 +25,9 @@ from surefoot.data.prepare import prepare
 from surefoot.data.ramp import BatchRamp, rank_share
 from surefoot.data.show import ShownSample, samples_of_step
 from surefoot.data.skips import Skips
+from surefoot.data.token_writer import TokenWriter
 from surefoot.data.tokenizer import Tokenizer
-from surefoot.data.tokens import Span, TokenFile, TokenWriter
+from surefoot.data.tokens import Span, TokenFile
 
 __all__ = [
     "BatchRamp",

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from surefoot.data.cache import Cache
 from surefoot.data.sources import Document, Source
 from surefoot.data.survey import Survey, surveyed
+from surefoot.data.token_writer import TokenWriter
 from surefoot.data.tokenizer import Tokenizer
-from surefoot.data.tokens import TokenFile, TokenWriter
+from surefoot.data.tokens import TokenFile
 
 TRAIN, VALIDATION = "train.tokens", "validation.tokens"
 

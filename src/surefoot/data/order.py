@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from surefoot.data.interleave import Interleave
-from surefoot.data.permutation import Permutation, keyed_permutation
+from surefoot.data.permutation import Permutation, keyed_permutation, permute
 from surefoot.data.skips import Skips
 
 _I = NDArray[np.int64]
@@ -73,19 +73,17 @@ class SampleOrder:
             raise IndexError(f"positions count from 0, got {at.min()}")
         source, item = self._blend.locate(self.skips.raw(at))
         epoch, place = np.divmod(item, np.array(self.sizes, dtype=np.int64)[source])
-        sample = np.empty_like(item)
-        for s, e, rows in _groups(source, epoch):
-            sample[rows] = self._permutation(s, e)(place[rows])
-        return Located(source, epoch, sample)
+        permutations, which = self._permutations(source, epoch)
+        return Located(source, epoch, permute(permutations, which, place))
 
     def positions(self, source: ArrayLike, epoch: ArrayLike, sample: ArrayLike) -> _I:
         """Inverse of :meth:`locate`; -1 where the sample is skipped in that epoch."""
         sources, epochs, samples = np.broadcast_arrays(
             *(np.array(x, dtype=np.int64, ndmin=1) for x in (source, epoch, sample))
         )
-        item = np.empty(sources.shape, dtype=np.int64)
-        for s, e, rows in _groups(sources, epochs):
-            item[rows] = e * self.sizes[s] + self._permutation(s, e).inverse(samples[rows])
+        permutations, which = self._permutations(sources, epochs)
+        place = permute(permutations, which, samples, inverse=True)
+        item = epochs * np.array(self.sizes, dtype=np.int64)[sources] + place
         return self.skips.position(self._blend.index_of(sources, item))
 
     def with_skips(self, ranges: Iterable[tuple[int, int]]) -> "SampleOrder":
@@ -102,14 +100,12 @@ class SampleOrder:
         """Raw ranges of the positions ``start .. stop - 1``: what to skip to leave those out."""
         return self.skips.raw_ranges(start, stop)
 
-    def _permutation(self, source: int, epoch: int) -> Permutation:
-        return keyed_permutation(
-            self.sizes[source], "surefoot order 1", self.seed, self.stream, source, epoch
-        )
-
-
-def _groups(source: _I, epoch: _I) -> Iterable[tuple[int, int, _I]]:
-    """Rows of equal (source, epoch)."""
-    pairs = np.stack([source, epoch], axis=1)
-    for s, e in np.unique(pairs, axis=0):
-        yield int(s), int(e), np.flatnonzero((source == s) & (epoch == e))
+    def _permutations(self, source: _I, epoch: _I) -> tuple[list[Permutation], _I]:
+        """The distinct permutations of some samples, and which of them is each one's."""
+        pairs = list(zip(source.tolist(), epoch.tolist(), strict=True))
+        numbers = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
+        permutations = [
+            keyed_permutation(self.sizes[s], "surefoot order 1", self.seed, self.stream, s, e)
+            for s, e in numbers
+        ]
+        return permutations, np.array([numbers[pair] for pair in pairs], dtype=np.int64)

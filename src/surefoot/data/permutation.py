@@ -6,6 +6,7 @@ walking, Black and Rogaway 2002). With a = ceil(sqrt(n)) and b = ceil(n / a) few
 sqrt(n) needs that.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from math import isqrt
@@ -44,51 +45,73 @@ class Permutation:
         if not 1 <= n <= MAX_SIZE:
             raise ValueError(f"a permutation needs 1 <= n <= 2**62, got {n}")
         self.n = n
-        left = isqrt(n - 1) + 1
-        self._left = np.uint64(left)
-        self._right = np.uint64(-(-n // left))
+        self.left = isqrt(n - 1) + 1
+        self.right = -(-n // self.left)
         digests = [blake2b(key, salt=bytes([i])).digest() for i in range(ROUNDS // 8)]
-        self._keys = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+        self.keys = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
     def __call__(self, index: ArrayLike) -> NDArray[np.int64]:
         """Where each index goes; any shape of integers in ``range(n)``, same shape back."""
-        return self._walk(index, forward=True)
+        given = np.asarray(index)
+        return permute([self], 0, given.reshape(-1)).reshape(given.shape)
 
     def inverse(self, index: ArrayLike) -> NDArray[np.int64]:
         """Where each index came from."""
-        return self._walk(index, forward=False)
-
-    def _walk(self, index: ArrayLike, *, forward: bool) -> NDArray[np.int64]:
         given = np.asarray(index)
-        if given.size == 0:
-            return np.zeros(given.shape, dtype=np.int64)
-        if given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= self.n:
-            raise IndexError(f"expected integers in range({self.n})")
-        values = given.reshape(-1).astype(np.uint64)
-        turn = self._forward if forward else self._backward
-        values = turn(values)
-        # The cycle of an index below n comes back below n, so this ends.
-        outside = np.flatnonzero(values >= self.n)
-        while outside.size:
-            values[outside] = turn(values[outside])
-            outside = outside[values[outside] >= self.n]
-        return values.astype(np.int64).reshape(given.shape)
+        return permute([self], 0, given.reshape(-1), inverse=True).reshape(given.shape)
 
-    def _forward(self, values: _U) -> _U:
-        left, right = values // self._right, values % self._right
-        for i in range(0, ROUNDS, 2):
-            left = (left + _hash(right + self._keys[i])) % self._left
-            right = (right + _hash(left + self._keys[i + 1])) % self._right
-        return left * self._right + right
 
-    def _backward(self, values: _U) -> _U:
-        left, right = values // self._right, values % self._right
-        for i in range(ROUNDS - 2, -1, -2):
-            step = _hash(left + self._keys[i + 1]) % self._right
-            right = (right + self._right - step) % self._right
-            step = _hash(right + self._keys[i]) % self._left
-            left = (left + self._left - step) % self._left
-        return left * self._right + right
+def permute(
+    permutations: Sequence[Permutation],
+    which: ArrayLike,
+    index: ArrayLike,
+    *,
+    inverse: bool = False,
+) -> NDArray[np.int64]:
+    """Each index by a permutation of its own, all at once.
+
+    Args:
+        permutations: at least one.
+        which: number of the permutation of each index; a number or an array like ``index``.
+        index: 1-d integers, each below its permutation's n.
+        inverse: go back instead.
+    """
+    given = np.asarray(index)
+    if given.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    which = np.broadcast_to(np.asarray(which), given.shape)
+    size = np.array([p.n for p in permutations], dtype=np.uint64)[which]
+    if given.dtype.kind not in "iu" or (given < 0).any() or (given >= size).any():
+        raise IndexError(f"expected integers in range({permutations[which[0]].n})")
+    left = np.array([p.left for p in permutations], dtype=np.uint64)[which]
+    right = np.array([p.right for p in permutations], dtype=np.uint64)[which]
+    keys = np.stack([p.keys for p in permutations], axis=1)
+    keys = np.broadcast_to(keys, (ROUNDS, len(which))) if keys.shape[1] == 1 else keys[:, which]
+    turn = _backward if inverse else _forward
+    values = turn(given.astype(np.uint64), left, right, keys)
+    # The cycle of an index below n comes back below n, so this ends.
+    outside = np.flatnonzero(values >= size)
+    while outside.size:
+        values[outside] = turn(values[outside], left[outside], right[outside], keys[:, outside])
+        outside = outside[values[outside] >= size[outside]]
+    return values.astype(np.int64)
+
+
+def _forward(values: _U, left: _U, right: _U, keys: _U) -> _U:
+    """One pass through the network over Z_left x Z_right; ``keys`` is (ROUNDS, len(values))."""
+    high, low = values // right, values % right
+    for i in range(0, ROUNDS, 2):
+        high = (high + _hash(low + keys[i])) % left
+        low = (low + _hash(high + keys[i + 1])) % right
+    return high * right + low
+
+
+def _backward(values: _U, left: _U, right: _U, keys: _U) -> _U:
+    high, low = values // right, values % right
+    for i in range(ROUNDS - 2, -1, -2):
+        low = (low + right - _hash(high + keys[i + 1]) % right) % right
+        high = (high + left - _hash(low + keys[i]) % left) % left
+    return high * right + low
 
 
 def _hash(values: _U) -> _U:

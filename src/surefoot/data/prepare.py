@@ -184,7 +184,7 @@ def _skipped(sources: Sequence[Source], surveys: Sequence[Survey]) -> tuple[str,
     for source, one in zip(sources, surveys, strict=True):
         lines += source.listing.skipped
         if one.without_text:
-            lines.append(f"{source.name}: {one.without_text} rows without text")
+            lines.append(f"{source.name}: {one.without_text} empty documents")
     if len(lines) > _SHOWN:
         lines[_SHOWN - 1 :] = [f"and {len(lines) - _SHOWN + 1} more"]
     return tuple(lines)

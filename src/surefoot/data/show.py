@@ -1,6 +1,5 @@
 """What a step fed the model: text, and where it comes from."""
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -49,7 +48,13 @@ def samples_of_step(
                 position=position,
                 text=corpus.decode(tokens),
                 provenance=provenance,
-                character_offset=len(os.path.commonprefix(texts)),
+                character_offset=_common(*texts),
             )
         )
     return shown
+
+
+def _common(a: str, b: str) -> int:
+    """Length of the common beginning."""
+    pairs = zip(a, b, strict=False)
+    return next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))

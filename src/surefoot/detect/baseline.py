@@ -99,9 +99,11 @@ class Course:
     def threshold(self) -> float:
         """Noise units from which a value is an outlier of *this* signal."""
         tail = math.exp(2.5 * self.high - 1.5 * self.mid)
-        tail = min(max(tail, THRESHOLD_LOW), THRESHOLD_HIGH)
-        # A noise known from few values may be half the true one.
-        return tail if self.count < KNOWN_FROM else tail * (1.0 + 8.0 / self.count)
+        return min(max(tail, THRESHOLD_LOW), THRESHOLD_HIGH) * self.doubt()
+
+    def doubt(self) -> float:
+        """Factor on the noise for its own uncertainty: known from few values it may be half."""
+        return 1.0 if self.count < KNOWN_FROM else 1.0 + 8.0 / self.count
 
     def judge(self, value: float) -> tuple[float, float]:
         """``(excess, score)``: distance above the expected value, and in units of the threshold."""
@@ -146,7 +148,8 @@ class Course:
         size = abs(innovation)
         self._sizes.append(size)
         insort(self._ordered, size)
-        if len(self._sizes) > WINDOW:
+        # While the first fall is recent the window is shorter, to forget it soon.
+        if len(self._sizes) > min(WINDOW, max(KNOWN_FROM, self.count // 3)):
             oldest = self._sizes.popleft()
             del self._ordered[bisect_left(self._ordered, oldest)]
         self.fast += (min(size, CLIP * noise) * _MEAN_ABS_TO_SIGMA - self.fast) / FAST_SPAN

@@ -44,7 +44,8 @@ class OpenIncident:
         cost: sum of the excess over steps, nat times step.
         records: usable records since the alarm.
         streak: records in a row back in the band, the newest included.
-        back_step: step of the first of them.
+        misses: records in a row out of the band, the newest included.
+        back_step: step of the first of the streak.
         recent: the newest 16 usable records: step, value, log gradient norm.
         nonfinite_step: first step that was not finite.
         window: the newest values, for the judgement at the horizon.
@@ -69,6 +70,7 @@ class OpenIncident:
     cost: float = 0.0
     records: int = 0
     streak: int = 0
+    misses: int = 0
     back_step: int = 0
     recent: deque[tuple[int, float, float | None]] = field(default_factory=deque)
     nonfinite_step: int | None = None
@@ -90,8 +92,12 @@ class OpenIncident:
         if len(self.recent) > STREAK:
             self.recent.popleft()
         if excess > BAND * self.noise:
-            self.streak = 0
+            # One value somewhat out of the band does not end a streak.
+            self.misses += 1
+            if self.misses > 1 or excess > 2 * BAND * self.noise:
+                self.streak = 0
         else:
+            self.misses = 0
             self.streak += 1
             if self.streak == 1:
                 self.back_step = step

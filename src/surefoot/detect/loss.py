@@ -17,7 +17,7 @@ WARM_UP = 16
 SMALLEST_SPIKE = 0.03
 SMALLEST_SHIFT = 0.015
 EARLY = 6.0
-TOGETHER = 0.6
+TOGETHER = 0.8
 GRAD_RATIO = math.log(4.0)
 GRAD_FROM = 32
 FORMAT = 1
@@ -209,7 +209,7 @@ class LossDetector:
         losses = self._history.losses_from(onset.index)
         signal = "loss" if self._loss.count or reading.nonfinite else "grad_norm"
         course = self._loss if signal == "loss" else self._grad
-        noise = course.noise()
+        noise = course.noise() * course.doubt()
         level = course.expected() if course.count else None
         if signal == "loss" and len(losses) > 2:
             level = self._history.level_before(onset.index) or level

@@ -68,7 +68,8 @@ def read_config(path: Path) -> tuple[Architecture, Family]:
 def _architecture(config: Mapping[str, Any], family: Family) -> Architecture:
     settings = {**family.fixed, **family.defaults, **config}
     # Version 4 wrote rope_theta and, where there was any, rope_scaling; version 5 one table.
-    rope = config.get("rope_scaling") or settings.get("rope_parameters") or {}
+    given = config.get("rope_scaling") or config.get("rope_parameters")
+    rope = given or family.defaults.get("rope_parameters", {})
     settings |= {key: rope[key] for key in ("rope_theta", "partial_rotary_factor") if key in rope}
     unsupported = list(_unsupported(settings, rope, family))
     if unsupported:

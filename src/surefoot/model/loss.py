@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 # N tokens, V = vocabulary.
 
@@ -44,7 +43,7 @@ def loss_sums(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Loss
     """Cross-entropy and log-sum-exp of logits, summed over counted tokens.
 
     ``(s.cross_entropy + weight * s.log_z_squared) / s.tokens`` is the usual training loss. A logit
-    that is NaN makes the sums NaN. Derivatives of the first order only.
+    that is NaN makes the sums NaN. Differentiable twice, the second time with plain operations.
 
     Args:
         logits: (..., V) of any floating dtype; the sums are made in fp32 (fp64 for fp64).
@@ -76,28 +75,39 @@ class _LossSums(torch.autograd.Function):
         return cross_entropy, tokens, sum_z, counted_z.square().sum(), largest
 
     @staticmethod
-    @once_differentiable
     def backward(
         ctx: Any, of_cross_entropy: Tensor, _t: Tensor, _z: Tensor, of_square: Tensor, _m: Tensor
     ) -> tuple[Tensor, None, None]:
         logits, classes, counted, log_z = ctx.saved_tensors
         # d cross_entropy = p - onehot(target), d log_z² = 2 log_z p, with p = exp(logits - log_z).
-        factor = counted * (of_cross_entropy + 2 * of_square * log_z)
-        grad = torch.empty_like(logits)
-        rows = _rows(logits)
-        for out, x, z, f in zip(
-            *(torch.split(t, rows) for t in (grad, logits, log_z[:, None], factor[:, None])),
-            strict=True,
-        ):
-            # In place where the dtypes agree; bf16 and fp16 go through one block of fp32.
-            work = torch.sub(x, z, out=out) if x.dtype == z.dtype else x - z
-            work.exp_().mul_(f)
-            if work is not out:
-                out.copy_(work)
-        grad.scatter_add_(
-            1, classes[:, None], (-of_cross_entropy * counted)[:, None].to(grad.dtype)
-        )
-        return grad, None, None
+        second_order = torch.is_grad_enabled()
+        if second_order:  # what was saved is no function of the logits then
+            log_z = torch.logsumexp(logits.to(log_z.dtype), dim=-1)
+        a, b = counted * of_cross_entropy, counted * (2 * of_square * log_z)
+        # At the target p - 1 would cancel where p is near 1, and in bf16 be lost.
+        log_p = logits.gather(1, classes[:, None]) - log_z[:, None]
+        at_target = a[:, None] * log_p.expm1() + b[:, None] * log_p.exp()
+        if second_order:
+            grad = (logits - log_z[:, None]).exp() * (a + b)[:, None]
+            return grad.scatter(1, classes[:, None], at_target), None, None
+        grad = _scaled_softmax(logits, log_z, a + b)
+        return grad.scatter_(1, classes[:, None], at_target.to(grad.dtype)), None, None
+
+
+def _scaled_softmax(logits: Tensor, log_z: Tensor, factor: Tensor) -> Tensor:
+    """exp(logits - log_z) · factor by rows, made in fp32 at least, in the dtype of the logits."""
+    result = torch.empty_like(logits)
+    rows = _rows(logits)
+    for out, x, z, f in zip(
+        *(torch.split(t, rows) for t in (result, logits, log_z[:, None], factor[:, None])),
+        strict=True,
+    ):
+        # In place where the dtypes agree; bf16 and fp16 go through one block of fp32.
+        work = torch.sub(x, z, out=out) if x.dtype == z.dtype else x - z
+        work.exp_().mul_(f)
+        if work is not out:
+            out.copy_(work)
+    return result
 
 
 def _rows(logits: Tensor) -> int:

@@ -10,15 +10,15 @@
 """
 
 from surefoot.report.contract import json_schema, to_json
-from surefoot.report.page import html, write_html
+from surefoot.report.page import render_html, write_html
 from surefoot.report.terminal import summary
 from surefoot.report.text import plain, render_findings
 
 __all__ = [
-    "html",
     "json_schema",
     "plain",
     "render_findings",
+    "render_html",
     "summary",
     "to_json",
     "write_html",

@@ -66,7 +66,7 @@ def step_range(run: Run) -> tuple[float, float]:
     first, last = run.signals["step"].min(), run.signals["step"].max()
     if not isinstance(first, int | float) or not isinstance(last, int | float):
         return 0.0, 1.0
-    room = max(0.5, (last - first) * 0.01)
+    room = max(0.5, (last - first) * 0.02)  # step 0 has marks but no row
     return first - room, last + room
 
 

@@ -46,7 +46,7 @@ def heat_map(grid: Grid) -> tuple[Json, int, str]:
         "hovermode": "closest",
         "showlegend": False,
     }
-    each = "each step" if blocks.longest == 1 else f"the largest of {blocks.longest} steps"
+    each = "one step" if blocks.longest == 1 else f"the largest of {blocks.longest} steps"
     caption = (
         f"{count(len(places), 'row')}, the first place on top; a cell is "
         f"{each}{gathered}. {_extremes(blocks.peaks, blocks.edges, places)}"
@@ -57,8 +57,9 @@ def heat_map(grid: Grid) -> tuple[Json, int, str]:
     return {"data": data, "layout": layout}, MARGIN + ROW * max(len(places), 8), caption
 
 
-def shortened(name: str, most: int = 24) -> str:
-    """The end of a long name, which tells places of one model apart."""
+def shortened(name: str, most: int = 27) -> str:
+    """A name that fits beside the map: without ``.weight``, and of a longer one its end."""
+    name = name.removesuffix(".weight")
     return name if len(name) <= most else f"…{name[1 - most :]}"
 
 

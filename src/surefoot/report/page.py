@@ -37,10 +37,10 @@ def write_html(run: Run, findings: Iterable[Finding], path: str | PathLike[str])
     """
     from surefoot.runs.durable import write_atomic
 
-    write_atomic(Path(path), html(run, findings).encode("utf-8"))
+    write_atomic(Path(path), render_html(run, findings).encode("utf-8"))
 
 
-def html(run: Run, findings: Iterable[Finding]) -> str:
+def render_html(run: Run, findings: Iterable[Finding]) -> str:
     """The report of ``run`` as one HTML document. A run of 10^5 steps stays under 6 MB."""
     from surefoot import __version__
     from surefoot.report.figures import figures

@@ -50,7 +50,8 @@ def _levels(tops: Floats, low: float, high: float, characters: str) -> list[list
         if top != top:
             columns.append([" "] * ROWS)
             continue
-        share = (top - low) / (high - low) if high > low else 0.0
+        # Halved, so that the widest range of floats does not overflow.
+        share = (top / 2 - low / 2) / (high / 2 - low / 2) if high > low else 0.0
         level = 1 + round(share * (ROWS * steps - 1))  # the lowest value still shows
         columns.append([characters[min(max(level - r * steps, 0), steps)] for r in range(ROWS)])
     return columns

@@ -1,5 +1,6 @@
 """Curves as plotly traces: every spike is kept, and what cannot be drawn is marked at its step."""
 
+import math
 from html import escape
 from typing import Any
 
@@ -108,23 +109,24 @@ def caption(line: Curve) -> str:
 def logarithmic(wanted: bool, lines: list[Floats]) -> bool:
     """Whether the axis of ``lines`` is to be logarithmic.
 
-    Where it is wanted, if the values differ by more than a small factor; else only where a few
+    Where it is wanted, if the values differ by more than a factor of 2; else only where a few
     values (a loss of 1e5 at its end) would press all others flat.
     """
     values = np.concatenate(lines)
     finite = values[np.isfinite(values)]
-    drawable = finite[finite > 0]
-    if not len(drawable):
+    logs = np.log10(finite[finite > 0])
+    if not len(logs):
         return False
     if wanted:
-        return bool(drawable.max() > 5 * drawable.min())
-    return bool(finite.min() > 0 and drawable.max() > 50 * np.median(drawable))
+        return bool(logs.max() - logs.min() > math.log10(2))
+    return bool(finite.min() > 0 and logs.max() - np.median(logs) > math.log10(50))
 
 
 def log_ticks(lines: list[Floats]) -> Json:
     """Ticks at 1, 2 and 5 of a decade where few decades are shown; powers of ten else."""
-    drawable = np.concatenate([v[np.isfinite(v) & (v > 0)] for v in lines])
-    if drawable.max() < 100 * drawable.min():
+    values = np.concatenate(lines)
+    logs = np.log10(values[np.isfinite(values) & (values > 0)])
+    if logs.max() - logs.min() < 2:
         return {"dtick": "D2", "tickformat": ".3~g"}
     return {"exponentformat": "power"}
 

@@ -74,7 +74,9 @@ def unite(frames: Sequence["polars.DataFrame"]) -> "polars.DataFrame":
     columns = dict.fromkeys(["step", "attempt"])
     columns |= dict.fromkeys(name for frame in frames for name in frame.columns)
     empty = pl.DataFrame(schema={name: column_type(name) for name in columns})
-    united = pl.concat([empty, *(f for f in frames if f.width)], how="diagonal")
+    # The cast does nothing, unless the catalogue said otherwise when the rows were written.
+    typed = [f.cast({c: column_type(c) for c in f.columns}, strict=False) for f in frames]
+    united = pl.concat([empty, *(f for f in typed if f.width)], how="diagonal")
     if united["attempt"].is_sorted() and bool((united["step"].diff().drop_nulls() > 0).all()):
         return united  # as nearly always: segments in order, no leftovers
     # Rows are in two places after a crash between a commit and the deletion that follows it.

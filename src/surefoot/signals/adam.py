@@ -60,8 +60,8 @@ class AdamSample:
 class AdamState:
     """Reads the state of an optimizer that keeps Adam's moments.
 
-    Temporary memory: a float32 scratch of one chunk, made when first needed and kept, a copy of a
-    chunk of moments that are not float32, and a few numbers a chunk.
+    Temporary memory: a scratch of one chunk, made when first needed and kept, a copy of a chunk of
+    moments that have another dtype, and a few numbers a chunk.
     """
 
     def __init__(self, parameters: Parameters, optimizer: torch.optim.Optimizer) -> None:
@@ -127,7 +127,7 @@ class AdamState:
         seconds = self.parameters.pieces(index, _second_moment(self._state_of(index)))
         gradients = () if gradient is None else self.parameters.pieces(index, gradient)
         for number, v in enumerate(seconds):
-            scratch, v = self._scratch_like(v), v.float()
+            scratch, v = self._scratch_like(v), v.to(self.parameters.dtype)
             # Compared as squares, for a root of all v costs more; as numbers, for torch is slow at
             # booleans on a CPU. A chunk's count is exact in float32.
             below_eps.append(torch.lt(v, threshold, out=scratch).sum())
@@ -148,7 +148,7 @@ class AdamState:
         weights = pieces(index, self.parameters.tensors[index])
         for m, v, w in zip(firsts, seconds, weights, strict=True):
             scratch = self._scratch_like(v)
-            torch.sqrt(v.float(), out=scratch).add_(floor)
+            torch.sqrt(v.to(self.parameters.dtype), out=scratch).add_(floor)
             torch.div(m, scratch, out=scratch)
             if decay is not None:
                 scratch.addcmul_(w, decay)
@@ -157,7 +157,8 @@ class AdamState:
     def _scratch_like(self, piece: Tensor) -> Tensor:
         if self._scratch is None:
             size = min(self.parameters.chunk, int(self.parameters.sizes.max()))
-            self._scratch = torch.empty(size, device=self.parameters.device)
+            device, dtype = self.parameters.device, self.parameters.dtype
+            self._scratch = torch.empty(size, device=device, dtype=dtype)
         return self._scratch[: piece.numel()].view(piece.shape)
 
     def _state_of(self, index: int) -> Mapping[str, Any]:
@@ -188,14 +189,15 @@ class AdamState:
     def _scales(
         self, hyper: tuple[Hyper | None, ...], counters: Tensor
     ) -> list[tuple[Tensor, Tensor, Tensor]]:
-        """eps^2 c2, eps s and wd c1 / s of each parameter, as 0-d float32 tensors on the device."""
+        """eps^2 c2, eps s and wd c1 / s of each parameter, as 0-d tensors on the device."""
         rows = [(h.beta1, h.beta2, h.eps, h.decay) if h else (0.0,) * 4 for h in hyper]
         # Made on the host and copied without waiting; the formulas use float64, as 1 - beta^t
         # loses digits at small t.
         table = torch.tensor(rows, dtype=torch.float64).to(counters.device, non_blocking=True)
         beta1, beta2, eps, decay = table.unbind(1)
         c1, c2 = 1 - beta1**counters, 1 - beta2**counters
-        scales = torch.stack([eps**2 * c2, eps * c2.sqrt(), decay * c1 / c2.sqrt()]).float()
+        scales = torch.stack([eps**2 * c2, eps * c2.sqrt(), decay * c1 / c2.sqrt()])
+        scales = scales.to(self.parameters.dtype)
         threshold, floor, factor = (row.unbind() for row in scales)
         return list(zip(threshold, floor, factor, strict=True))
 

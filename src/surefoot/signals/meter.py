@@ -28,11 +28,11 @@ PER_PARAMETER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradNorms:
-    """The gradient of a step, before clipping and after unscaling; 0-d float32 on the device.
+    """The gradient of a step, before clipping and after unscaling; 0-d tensors on the device.
 
     Attributes:
-        total: global L2 norm.
-        found_inf: 1 if ``total`` is not finite, else 0; fused optimizers take it as it is.
+        total: global L2 norm, float32 (float64 if a parameter is).
+        found_inf: 1 if ``total`` is not finite, else 0, float32; fused optimizers take it as it is.
     """
 
     total: Tensor
@@ -57,7 +57,7 @@ class Meter:
     - A trainable parameter without a gradient counts with gradient 0; frozen ones have no place.
       Tied ones have one, under their first name. NaN thus always means a value that is not finite,
       except ``adam_rms`` and ``eps_share`` of a parameter for which there is no state yet.
-    - The update is computed again in float32 from the moments (see :mod:`surefoot.signals.adam`),
+    - The update is computed again from the moments (see :mod:`surefoot.signals.adam`),
       decoupled decay included; it is 0 for a parameter whose step was skipped. It equals the
       difference of the weights up to the rounding of the weights themselves.
     - ``update_ratio`` is over the norm after the update. ``adam_rms`` takes the gradient as the
@@ -178,11 +178,15 @@ class Meter:
         ]
         if sample.update is not None:
             self._parts.append(("update", sample.update))
-        on_device = [rate for rate in sample.rates if isinstance(rate, Tensor)]
-        if on_device:
+        if any(isinstance(rate, Tensor) for rate in sample.rates):
             device = self._parameters.device
-            rates = [torch.as_tensor(rate, device=device) for rate in sample.rates]
-            self._parts.append(("rates", torch.stack([r.float() for r in rates])))
+            rates = [
+                rate.to(device, torch.float32)
+                if isinstance(rate, Tensor)
+                else torch.full((), rate, device=device)
+                for rate in sample.rates
+            ]
+            self._parts.append(("rates", torch.stack(rates)))
 
     @torch.no_grad()
     def record(

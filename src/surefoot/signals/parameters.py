@@ -1,6 +1,7 @@
 """The trainable parameters of a model, each once, and the norms of tensors shaped like them."""
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,7 @@ class Parameters:
         counts: chunks of each.
         chunk: elements of a chunk.
         device: where all of them lie.
+        dtype: what is measured in: float32, or float64 if a parameter is.
 
     Raises:
         UsageError: if the model has no trainable parameter, or has them on several devices or
@@ -62,13 +64,15 @@ class Parameters:
         self.names = tuple(plain_name(name) for name, _ in named)
         self.tensors: list[Tensor] = [p for _, p in named]
         self.device = named[0][1].device
+        dtypes = [p.dtype for p in self.tensors]
+        self.dtype = reduce(torch.promote_types, dtypes, torch.float32)
         if chunk is None:
             chunk = CHUNK_ON_CPU if self.device.type == "cpu" else CHUNK_ON_DEVICE
         self.chunk = chunk
         self.sizes: npt.NDArray[np.float64] = np.array([p.numel() for p in self.tensors], float)
         self.counts = [max(1, -(-p.numel() // chunk)) for p in self.tensors]
         self._starts = np.concatenate([[0], np.cumsum(self.counts)[:-1]])
-        self._zero = torch.zeros((), device=self.device)
+        self._zero = torch.zeros((), device=self.device, dtype=self.dtype)
 
     def __len__(self) -> int:
         return len(self.tensors)
@@ -83,12 +87,13 @@ class Parameters:
         return torch.split(tensor.reshape(-1), self.chunk)
 
     def norms(self, tensors: Sequence[Tensor | None]) -> Tensor:
-        """L2 norms in float32, one a chunk (C,), by one fused call; 0 where a tensor is None."""
+        """L2 norms in ``dtype``, one a chunk (C,), by one fused call; 0 where a tensor is None."""
         pieces: list[Tensor] = []
         for index, tensor in enumerate(tensors):
             if tensor is not None:
                 pieces += self.pieces(index, tensor)
-        norms = list(torch._foreach_norm(pieces, 2, dtype=torch.float32)) if pieces else []
+        # Without a dtype the norms of bf16 tensors would be bf16 numbers.
+        norms = list(torch._foreach_norm(pieces, 2, dtype=self.dtype)) if pieces else []
         for index, tensor in enumerate(tensors):
             if tensor is None:
                 at = int(self._starts[index])

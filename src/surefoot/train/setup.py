@@ -1,5 +1,6 @@
 """Build everything a run needs from its recipe, and take up the state where it has one."""
 
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -226,6 +227,7 @@ def prepare_corpus(recipe: Recipe, ranks: Ranks, say: Say) -> Corpus:
 def _build(recipe: Recipe, ranks: Ranks) -> TrainStep:
     if recipe.training.threads is not None:
         torch.set_num_threads(recipe.training.threads)
+    random.seed(recipe.seed)
     torch.manual_seed(recipe.seed)
     model = Decoder(recipe.architecture).to(ranks.device)
     optimizer = build_optimizer(model, recipe.optimizer)

@@ -36,7 +36,7 @@
     const given = figure.layout;
     const all = {
       ...given, height: figure.height, autosize: true,
-      margin: { l: narrow() ? 76 : 150, r: narrow() ? 60 : 90, t: 28, b: 40 },
+      margin: { l: narrow() ? 76 : 160, r: narrow() ? 60 : 90, t: 28, b: 40 },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { color: "@ink", family: getComputedStyle(document.body).fontFamily, size: 12 },
       hoverlabel: { bgcolor: "@panel", bordercolor: "@line", font: { color: "@ink" }, align: "left" },

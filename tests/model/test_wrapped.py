@@ -1,0 +1,79 @@
+"""The same model through torch.compile and DDP."""
+
+import shutil
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from surefoot.model import loss_sums
+
+
+def gradients(model, forward, tokens):
+    model.zero_grad()
+    sums = loss_sums(forward(tokens[:, :-1]), tokens[:, 1:])
+    ((sums.cross_entropy + 1e-2 * sums.log_z_squared) / sums.tokens).backward()
+    return sums, {name: p.grad.clone() for name, p in model.named_parameters()}
+
+
+def assert_same(got, expected):
+    for a, b in zip(got[0], expected[0], strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+    for name, grad in expected[1].items():
+        torch.testing.assert_close(got[1][name], grad, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_ddp(make_model, tokens, tmp_path):
+    model = make_model(tied_embeddings=True)
+    expected = gradients(model, model, tokens)
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        wrapped = DistributedDataParallel(model)
+        with model.measure_attention_logits():
+            got = gradients(model, wrapped, tokens)
+    finally:
+        dist.destroy_process_group()
+    assert_same(got, expected)
+    assert model.attention_logit_max.shape == (2,)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
+@pytest.mark.filterwarnings("ignore")  # the compiler's own deprecations
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_compiled(precision, make_model, tokens):
+    model = make_model()
+    with model.measure_attention_logits(sequences=2):
+        plain = model(tokens)
+    measured = model.attention_logit_max
+    expected = gradients(model, model, tokens)
+    compiled = torch.compile(model, fullgraph=True)
+    with torch.no_grad(), torch.autocast("cpu", enabled=precision == "bf16"):
+        got = compiled(tokens).float()
+    size = plain.abs().max()
+    assert (got - plain).abs().max() < {"fp32": 1e-5, "bf16": 0.1}[precision] * size
+    if precision == "fp32":
+        assert_same(gradients(model, compiled, tokens), expected)
+    with model.measure_attention_logits(sequences=2):
+        compiled(tokens)
+    torch.testing.assert_close(model.attention_logit_max, measured, rtol=1e-4, atol=0)
+    compiled(tokens)
+    torch.testing.assert_close(model.attention_logit_max, measured, rtol=1e-4, atol=0)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
+@pytest.mark.filterwarnings("ignore")
+def test_compiled_loss():
+    logits = torch.randn(6, 50, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    targets = torch.tensor([3, -100, 4, 49, 0, 1])
+
+    def loss(x):
+        sums = loss_sums(x, targets)
+        return sums.cross_entropy + 0.1 * sums.log_z_squared
+
+    expected = torch.autograd.grad(loss(logits), logits)[0]
+    compiled = torch.compile(loss, fullgraph=True)
+    torch.testing.assert_close(compiled(logits), loss(logits))
+    torch.testing.assert_close(torch.autograd.grad(compiled(logits), logits)[0], expected)
