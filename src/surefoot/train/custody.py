@@ -1,8 +1,9 @@
 """Which checkpoints are trusted: provisional, confirmed or quarantined.
 
-A checkpoint is confirmed once ``confirm_after`` further steps passed and no finding's onset interval
-reaches back to it. While an incident is open nothing is confirmed and every save is quarantined; the
-checkpoints from the start of an onset interval on are quarantined when it becomes known.
+A checkpoint is confirmed once ``confirm_after`` further steps passed and no finding's onset
+interval reaches back to it. While an incident is open nothing is confirmed and every save is
+quarantined; the checkpoints from the start of an onset interval on are quarantined when it becomes
+known.
 """
 
 from collections.abc import Mapping
@@ -15,8 +16,8 @@ from surefoot.records import Finding, Verdict
 class Custody:
     """Keeps the statuses of a store in step with the detector.
 
-    The store reads its folder at every question, so what is still provisional is remembered here and
-    an ordinary step asks it nothing.
+    The store reads its folder at every question, so what is still provisional is remembered here
+    and an ordinary step asks it nothing.
 
     Args:
         store: the run's checkpoints.

@@ -38,11 +38,11 @@ def write_postmortem(
 def _advice(name: str, last_good: int | None) -> str:
     if last_good is None:
         return (
-            "No checkpoint from before the trouble is known: start again under another name, with a "
-            "change that answers the finding above."
+            "No checkpoint from before the trouble is known: start again under another name, with "
+            "a change that answers the finding above."
         )
     return (
-        f"The last good checkpoint is step {last_good}. `surefoot train --name {name} --resume` goes "
-        "on from there with the same settings and the same batches; where the cause is in them, the "
-        "trouble comes back. Start a new run with `--set` to change a setting."
+        f"The last good checkpoint is step {last_good}. `surefoot train --name {name} --resume` "
+        "goes on from there with the same settings and the same batches; where the cause is in "
+        "them, the trouble comes back. Start a new run with `--set` to change a setting."
     )

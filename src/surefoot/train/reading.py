@@ -67,8 +67,8 @@ def shown_batch(folder: Path, step: int) -> list[ShownSample]:
     run = runs.open(folder)
     rows = run.signals.filter(run.signals["step"] == step)
     if rows.is_empty() or "consumed_samples" not in rows.columns:
-        steps = run.signals["step"]
-        known = f"steps {steps.min()} to {steps.max()}" if len(steps) else "no steps"
+        steps = run.signals["step"].to_list()
+        known = f"steps {steps[0]} to {steps[-1]}" if steps else "no steps"
         raise RunFolderError(f"run {folder.name!r} has no record of step {step}; it has {known}")
     size = int(rows["batch_size"][0])
     first = int(rows["consumed_samples"][0]) - size

@@ -71,7 +71,7 @@ class Job:
         return self.writer.attempt if self.writer is not None else 0
 
     def save(self, quarantine: str | None = None) -> None:
-        """Make rows durable, then commit a checkpoint: in this order, so that none outruns its rows.
+        """Make rows durable, then commit a checkpoint: so no checkpoint outruns its rows.
 
         The caller has handed over every record up to the step being saved.
         """
@@ -144,8 +144,8 @@ def resume(folder: Path, ranks: Ranks, say: Say, asked: Recipe | None = None) ->
     if spec.data.content_sha256 not in (None, corpus.content_sha256):
         raise DataError(
             f"the data of run {folder.name!r} has changed: its content hash was "
-            f"{str(spec.data.content_sha256)[:12]}, now it is {corpus.content_sha256[:12]}; restore "
-            "the files (or the Python version, for stdlib), or start a new run"
+            f"{str(spec.data.content_sha256)[:12]}, now it is {corpus.content_sha256[:12]}; "
+            "restore the files (or the Python version, for stdlib), or start a new run"
         )
     step = _build(recipe, ranks)
     store = _store(recipe, folder, ranks)

@@ -115,17 +115,16 @@ class TrainStep:
     ) -> tuple[LossSums, Tensor | None]:
         """Accumulate the gradient of the whole batch, each counted token weighing the same.
 
-        The divisor is the number of counted tokens of the global batch, not of a micro-batch: a mean
-        of means would weigh tokens of short micro-batches more. DDP averages over ranks, hence the
-        factor `world`.
+        The divisor is the number of counted tokens of the global batch, not of a micro-batch: a
+        mean of means would weigh tokens of short micro-batches more. DDP averages over ranks, hence
+        the factor `world`.
         """
         counted = self.ranks.total((targets != IGNORE).sum())
         weight = self.ranks.world / counted.clamp(min=1).float()
         if self.scaler is not None:
             weight = weight * self.scaler.scale
-        pieces = list(
-            zip(inputs.split(self.micro_size), targets.split(self.micro_size), strict=True)
-        )
+        size = self.micro_size
+        pieces = list(zip(torch.split(inputs, size), torch.split(targets, size), strict=True))
         total: LossSums | None = None
         for index, (tokens, wanted) in enumerate(pieces):
             measure = self.attention_sequences if sampled and index == 0 else 0
@@ -134,7 +133,7 @@ class TrainStep:
                     logits = self.wrapped(tokens)
                 sums = loss_sums(logits, wanted, ignore_index=IGNORE)
                 objective = sums.cross_entropy + self.z_loss_weight * sums.log_z_squared
-                (objective * weight).backward()
+                torch.autograd.backward(objective * weight)
             total = _added(total, sums)
         assert total is not None
         return total, self.model.attention_logit_max if sampled else None
@@ -151,8 +150,9 @@ class TrainStep:
 
 
 def _added(total: LossSums | None, sums: LossSums) -> LossSums:
-    sums = LossSums(*(value.detach() for value in sums))
+    sums = LossSums._make(value.detach() for value in sums)
     if total is None:
         return sums
-    added = [a + b for a, b in zip(total[:-1], sums[:-1], strict=True)]
-    return LossSums(*added, torch.maximum(total.log_z_abs_max, sums.log_z_abs_max))
+    added = LossSums._make(a + b for a, b in zip(total, sums, strict=True))
+    largest = torch.maximum(total.log_z_abs_max, sums.log_z_abs_max)
+    return added._replace(log_z_abs_max=largest)
