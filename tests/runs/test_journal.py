@@ -2,6 +2,8 @@
 
 import struct
 import zlib
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -51,7 +53,7 @@ def test_the_format_is_as_documented(written, rows):
     assert struct.unpack_from("<I", written, 12)[0] == zlib.crc32(written[:12])
     ends = ends_of_frames(written)
     kinds = []
-    for start, end in zip(ends, ends[1:], strict=False):
+    for start, end in pairwise(ends):
         kind, length, crc = struct.unpack_from("<B3xII", written, start)
         body = written[start + FRAME : end]
         assert crc == zlib.crc32(written[start : start + 8] + body)
@@ -196,8 +198,6 @@ records = st.builds(
 @given(st.lists(records, max_size=8))
 @settings(max_examples=60, deadline=None)
 def test_any_records_come_back_bit_for_bit(tmp_path_factory, rows, made):
-    from dataclasses import replace
-
     made = [replace(record, step=i + 1) for i, record in enumerate(made)]
     path = tmp_path_factory.mktemp("j") / "journal"
     path.write_bytes(encode(()))

@@ -1,5 +1,8 @@
 """Segments: checked before they are parsed, merged without losing a row, wider ones preferred."""
 
+import time
+
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -148,8 +151,7 @@ def test_merging_reads_as_before_and_leaves_few_files(table, rows, tmp_path):
     for step in range(1, 65):
         commit(tmp_path, table(step, step))
         segments.merge_newest(tmp_path)
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["000000001-000000064.parquet"] or len(names) < 16
+    assert len(list(tmp_path.iterdir())) < 16
     found = read_segments(tmp_path)
     assert found.problems == ()
     assert found.covered == ()
@@ -253,10 +255,6 @@ def test_the_winning_history_is_each_attempt_up_to_the_next(keys):
 
 
 def test_a_run_of_100_000_steps_opens_in_two_seconds(make, rows, tmp_path):
-    import time
-
-    import numpy as np
-
     writer = make()
     generator = np.random.default_rng(1)
     scalars = ["loss", "log_z", "z_loss", "clip_factor", "learning_rate", "loss_scale"]

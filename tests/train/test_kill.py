@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 import torch
 from polars.testing import assert_frame_equal
+
 from surefoot import runs
 from surefoot.checkpoint import CheckpointStore
 from surefoot.recipe import load

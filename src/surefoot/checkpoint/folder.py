@@ -16,10 +16,10 @@ from surefoot.errors import CheckpointError
 from surefoot.runs.durable import TEMPORARY, fsync_dir, storage_errors
 from surefoot.runs.faults import crash_point
 
-_FINAL = re.compile(r"step-(\d{9,})")
+_FINAL = re.compile(r"step-(?P<step>\d{9,})")
 _WRITING = re.compile(r"\.step-\d{9,}\.tmp")
 _TRASH = re.compile(r"\.trash-step-\d{9,}")
-_REPLACED = re.compile(r"\.replaced-(step-\d{9,})")
+_REPLACED = re.compile(r"\.replaced-(?P<final>step-(?P<step>\d{9,}))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,17 @@ def final_path(root: Path, step: int) -> Path:
     return root / f"step-{step:09d}"
 
 
+def current_path(root: Path, step: int) -> Path:
+    """Where the checkpoint of ``step`` is to be read.
+
+    A kill can come when the old one is out of the way and its replacement not yet in place: the old
+    one is still there, until :func:`clean` renames it back.
+    """
+    path = final_path(root, step)
+    replaced = _replaced_path(path)
+    return replaced if not path.exists() and replaced.is_dir() else path
+
+
 def writing_path(root: Path, step: int) -> Path:
     """Where the checkpoint of ``step`` is while it is being written."""
     return root / f".step-{step:09d}.tmp"
@@ -47,7 +58,7 @@ def require(root: Path, step: int) -> Path:
     Raises:
         CheckpointError: if there is none of that step, telling those there are.
     """
-    path = final_path(root, step)
+    path = current_path(root, step)
     if not path.is_dir():
         there = [str(number) for number, _ in _finished(root)]
         have = f"there are those of steps {', '.join(there)}" if there else "there are none"
@@ -61,7 +72,7 @@ def read_checkpoint(root: Path, step: int) -> Manifest:
     Raises:
         CheckpointError: if it is missing, altered, newer, or another step's.
     """
-    path = final_path(root, step)
+    path = current_path(root, step)
     manifest = read_manifest(path)
     if manifest.step != step:
         raise CheckpointError(
@@ -86,8 +97,8 @@ def clean(root: Path) -> None:
     """Remove what a kill left over of writing, deleting and replacing, and nothing else."""
     for path in _entries(root):
         replaced = _REPLACED.fullmatch(path.name)
-        if replaced and not (root / replaced[1]).exists():
-            os.rename(path, root / replaced[1])  # the new one did not make it
+        if replaced and not (root / replaced["final"]).exists():
+            os.rename(path, root / replaced["final"])  # the new one did not make it
         elif replaced or _WRITING.fullmatch(path.name) or _TRASH.fullmatch(path.name):
             shutil.rmtree(path, ignore_errors=True)  # in use (NFS): tried again next time
         elif _FINAL.fullmatch(path.name):
@@ -101,7 +112,7 @@ def commit(root: Path, step: int) -> None:
     ``unreadable-…``.
     """
     source, target = writing_path(root, step), final_path(root, step)
-    replaced = root / f".replaced-{target.name}"
+    replaced = _replaced_path(target)
     with storage_errors(target):
         if target.exists():
             try:
@@ -134,9 +145,14 @@ def _entries(root: Path) -> list[Path]:
 
 
 def _finished(root: Path) -> list[tuple[int, Path]]:
-    matches = [(_FINAL.fullmatch(path.name), path) for path in _entries(root)]
-    found = [(int(match[1]), path) for match, path in matches if match]
-    return sorted(entry for entry in found if final_path(root, entry[0]) == entry[1])
+    names = [_FINAL.fullmatch(p.name) or _REPLACED.fullmatch(p.name) for p in _entries(root)]
+    steps = {int(match["step"]) for match in names if match}
+    found = [(step, current_path(root, step)) for step in sorted(steps)]
+    return [(step, path) for step, path in found if path.is_dir() and not path.is_symlink()]
+
+
+def _replaced_path(final: Path) -> Path:
+    return final.with_name(f".replaced-{final.name}")
 
 
 def _free_name(root: Path, name: str) -> Path:

@@ -58,17 +58,24 @@ class _HashedFile(io.RawIOBase):
 
     def write(self, data: Any, /) -> int:
         view = memoryview(data).cast("B")
+        until = self._crash_at - self._size
+        if 0 <= until < len(view):
+            self._put(view[:until])
+            self._file.flush()
+            crash_point("checkpoint.write")
+            self._put(view[until:])
+        else:
+            self._put(view)
+        return len(view)
+
+    def _put(self, view: memoryview) -> None:
         try:
             self._file.write(view)
         except OSError as error:
             self.error = error  # torch's zip writer turns it into a RuntimeError without its cause
             raise
         self._hash.update(view)
-        before, self._size = self._size, self._size + len(view)
-        if before <= self._crash_at < self._size:
-            self._file.flush()
-            crash_point("checkpoint.write")
-        return len(view)
+        self._size += len(view)
 
     def tell(self) -> int:
         return self._size
@@ -109,7 +116,8 @@ class _HashedFiles(FileSystem):
         if mode != "wb":
             raise ValueError(f"expected to be opened for writing, got mode {mode!r}")
         try:
-            file = _HashedFile(Path(path), self._crash_at)
+            # In the first file, which holds tensors: once a save.
+            file = _HashedFile(Path(path), -1 if self.entries else self._crash_at)
         except OSError as error:
             self.error = error
             raise

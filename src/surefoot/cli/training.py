@@ -1,5 +1,6 @@
 """What ``surefoot train`` does: check the request, run the job, tell how it ended."""
 
+import math
 import re
 import signal
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ def _status(outcome: "Outcome") -> int:
         return 3
     if outcome.interrupted is not None:
         return 128 + outcome.interrupted
-    return 0
+    return 1 if any(finding.severity == "error" for finding in outcome.findings) else 0
 
 
 def _tell(job: "Job", outcome: "Outcome") -> int:
@@ -137,6 +138,9 @@ def _tell_result(job: "Job", outcome: "Outcome") -> None:
         typer.echo(
             f"  {label:<9} {value:.3f}" if value is not None else f"  {label:<9} not measured"
         )
+    if outcome.validation_loss is None or not math.isfinite(outcome.validation_loss):
+        typer.echo("no sample: the model's output is not finite")
+        return
     written = sample(job.step.model, job.corpus, "def ", tokens=120, seed=job.recipe.seed)
     typer.echo("a sample the model wrote:")
     for line in written.splitlines():

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 ELSEWHERE = "--set data.cache_dir=DIR (or the variable SUREFOOT_CACHE)"
 _REFUSALS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
-_REFUSALS |= {errno.ENOTDIR, errno.EEXIST}
+_REFUSALS |= {errno.ENOTDIR, errno.EEXIST, errno.EFBIG}
 _LEFT = ".tmp-"
 
 

@@ -199,15 +199,13 @@ def _is_byte_level(table: dict[str, Any]) -> bool:
 
 
 def _lost(text: str, back: str) -> str:
-    """What is missing or changed, in words."""
+    """What is missing, or else what was added, in words."""
+    if back == text.lower():
+        return "lost: upper case"
     names = {"\n": "line breaks", "\r": "carriage returns", "\t": "tabs", " ": "spaces"}
     lost = [word for char, word in names.items() if back.count(char) < text.count(char)]
+    lost += [f"U+{ord(char):04X}" for char in sorted(set(text) - set(back) - set(names))[:6]]
     if lost:
         return f"lost: {', '.join(lost)}"
     added = [word for char, word in names.items() if back.count(char) > text.count(char)]
-    if added:
-        return f"added: {', '.join(added)}"
-    if back == text.lower():
-        return "lost: upper case"
-    changed = sorted(set(text) - set(back))
-    return f"lost or changed: {' '.join(f'U+{ord(c):04X}' for c in changed[:6]) or 'the order'}"
+    return f"added: {', '.join(added) or 'other characters'}"

@@ -10,7 +10,7 @@ Three things keep it honest:
   first fall the estimate errs towards silence, and only a fall that has lasted is extrapolated.
 * How far out a value must be before it is an outlier depends on the tail of that very run. Two
   quantiles of the standardised innovations (90 % and 99 %) are followed, and the threshold
-  extrapolates them: q99 (q99 / q90)^1.5, at least 7 noise units. Normal noise stays at 7, Student's
+  extrapolates them: q99 (q99 / q90)^1.5, at least 6 noise units. Normal noise stays at 6, Student's
   t with four degrees of freedom gives 13, which it passes once in 10^4 steps. Quantiles know how
   often, not how far: rare real spikes, however high, do not raise it.
 """
@@ -25,12 +25,13 @@ LEVEL_SPAN = 10
 DRIFT_SPAN = 16
 FAST_SPAN = 40
 WINDOW = 128
+NEWEST = 3
 QUARANTINE = 32
 CLIP = 3.0
 BELOW_RUN = 5
 KNOWN_FROM = 16
 TAIL_FROM = 24
-THRESHOLD_LOW, THRESHOLD_HIGH = 7.0, 30.0
+THRESHOLD_LOW, THRESHOLD_HIGH = 6.0, 30.0
 _MEAN_ABS_TO_SIGMA = 1.2533
 _MEDIAN_ABS_TO_SIGMA = 1.4826
 _NORMAL_Q90, _NORMAL_Q99 = math.log(1.2816), math.log(2.3263)
@@ -78,15 +79,21 @@ class Course:
         self.low = self.top = 0.0
         self.below = 0
         self.below_mean = 0.0
+        self._newest: deque[float] = deque(maxlen=NEWEST)
         self._pending: deque[tuple[float, float]] = deque()
         self._sizes: deque[float] = deque()
         self._ordered: list[float] = []
 
     def expected(self) -> float:
-        """Where the next value is expected; a fall is carried on only once it has lasted."""
-        if self.drift >= 0.0 or self.count <= 3 * DRIFT_SPAN:
-            return self.level
-        return self.level + 0.8 * (1.0 - 3 * DRIFT_SPAN / self.count) * self.drift
+        """Where the next value is expected: not above the level, nor above the last three values.
+
+        A fall is carried on only once it has lasted; in the first, steep one the level lags far
+        above the values, and the last three say better where they run.
+        """
+        level = self.level
+        if self.drift < 0.0 and self.count > 3 * DRIFT_SPAN:
+            level += 0.8 * (1.0 - 3 * DRIFT_SPAN / self.count) * self.drift
+        return min(level, max(self._newest)) if self._newest else level
 
     def noise(self) -> float:
         """Standard deviation of the innovations, robust, never below ``floor``."""
@@ -112,8 +119,16 @@ class Course:
         excess = value - self.expected()
         return excess, excess / (self.noise() * self.threshold())
 
+    def clip(self, value: float) -> float:
+        """``value``, at most three noise units away from where it is expected."""
+        if self.count == 0:
+            return value
+        middle, bound = self.level + self.drift, CLIP * self.noise()
+        return min(max(value, middle - bound), middle + bound)
+
     def learn(self, value: float) -> None:
         """Take up a value that was not told as abnormal."""
+        self._newest.append(value)
         if self.count == 0:
             self.count, self.level, self.low, self.top = 1, value, value, value
             return
@@ -177,12 +192,14 @@ class Course:
             self.fast = noise
             self._sizes.clear()
             self._ordered.clear()
+        self._newest.clear()
         self.level, self.drift, self.below, self.below_mean = level, 0.0, 0, 0.0
         self.count = max(self.count, 1)
 
     def state_dict(self) -> dict[str, Any]:
         """All state, as JSON values."""
         state: dict[str, Any] = {name: getattr(self, name) for name in _NUMBERS}
+        state["newest"] = list(self._newest)
         state["sizes"] = list(self._sizes)
         state["pending"] = [list(pair) for pair in self._pending]
         return state
@@ -191,6 +208,7 @@ class Course:
         """Take up the state of :meth:`state_dict`."""
         for name in _NUMBERS:
             setattr(self, name, state[name])
+        self._newest = deque(state["newest"], maxlen=NEWEST)
         self._sizes = deque(state["sizes"])
         self._ordered = sorted(self._sizes)
         self._pending = deque((innovation, noise) for innovation, noise in state["pending"])

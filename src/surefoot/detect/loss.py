@@ -156,11 +156,13 @@ class LossDetector:
             return "unusable", scores
         noise = self._loss.noise()
         delayed = self._history.delayed(DELAY)
-        shift_excess, shift_score = self._shift.update(reading.loss, delayed, noise, reading.rate)
+        clipped = self._loss.clip(reading.loss)
+        shift_excess, shift_score = self._shift.update(clipped, delayed, noise, reading.rate)
         scores["shift_score"] = shift_score
         if shift_score >= 1.0 and shift_excess >= SMALLEST_SHIFT:
             onset = self._history.creeping_onset(noise)
-            self._start(step, reading, "SPK000", onset, findings)
+            level = min(self._shift.anchor, self._history.level_before(onset.index) or math.inf)
+            self._start(step, reading, "SPK000", onset, findings, level)
             return "incident", scores
         if self._loss.count == 0 and self._uniform is None and step <= 2:
             self._uniform = reading.loss  # a fresh model guesses uniformly
@@ -203,16 +205,23 @@ class LossDetector:
             self._grad.learn(log_grad)
 
     def _start(
-        self, step: int, reading: Reading, code: str, onset: Onset, findings: list[Finding]
+        self,
+        step: int,
+        reading: Reading,
+        code: str,
+        onset: Onset,
+        findings: list[Finding],
+        level: float | None = None,
     ) -> None:
         """Open an incident, back-dated to its onset, and tell it."""
         losses = self._history.losses_from(onset.index)
         signal = "loss" if self._loss.count or reading.nonfinite else "grad_norm"
         course = self._loss if signal == "loss" else self._grad
         noise = course.noise() * course.doubt()
-        level = course.expected() if course.count else None
-        if signal == "loss" and len(losses) > 2:
-            level = self._history.level_before(onset.index) or level
+        if level is None and signal == "loss" and len(losses) > 2:
+            level = self._history.level_before(onset.index)
+        if level is None and course.count:
+            level = course.expected()
         spread = self._shift.spread_sigma(noise) if signal == "loss" else 0.0
         leading = onset.signal
         if reading.nonfinite is not None and onset.step == step:

@@ -22,7 +22,8 @@ THRESHOLD = 7.0
 CLIP = 3.0
 # Standard deviation of the difference for independent noise of standard deviation 1.
 _WHITE = math.sqrt(1 / (2 * RECENT_SPAN - 1) + 1 / (2 * ANCHOR_SPAN - 1))
-_MEAN_ABS_TO_SIGMA = 1.2533
+# For an exponential mean of absolute deviations with a threefold gain downwards.
+_SPREAD_TO_SIGMA = 1.7
 
 
 @dataclass(slots=True)
@@ -51,7 +52,7 @@ class ShiftTest:
 
     def spread_sigma(self, noise: float) -> float:
         """Standard deviation of the difference, given that of single values."""
-        return max(self.spread * _MEAN_ABS_TO_SIGMA, noise * _WHITE)
+        return max(self.spread * _SPREAD_TO_SIGMA, noise * _WHITE)
 
     def update(
         self, value: float, delayed: float | None, noise: float, rate: float | None
@@ -59,18 +60,13 @@ class ShiftTest:
         """Feed a value; ``(excess, score)`` of the recent level, score 1 at the threshold.
 
         Args:
-            value: the newest value, nats.
+            value: the newest value, nats, clipped to three noise units about its course.
             delayed: the value ``DELAY`` records ago, if there is one.
             noise: standard deviation of single values.
             rate: learning rate of this step, if known.
         """
-        if self.seen == 0:
-            self.recent = value
-        bound = CLIP * noise
-        self.recent += min(max(value - self.recent, -bound), bound) / min(
-            self.seen + 1, RECENT_SPAN
-        )
         self.seen += 1
+        self.recent += (value - self.recent) / min(self.seen, RECENT_SPAN)
         rises = rate is not None and self._rate_rises(rate)
         if self.rises and not rises:
             self.anchored = 0  # what the raised rate did to the level is the new course
@@ -85,14 +81,21 @@ class ShiftTest:
         self.anchor += (delayed - self.anchor) / min(self.anchored, ANCHOR_SPAN)
         difference = self.recent - self.anchor
         sigma = self.spread_sigma(noise)
-        deviation = difference - self.middle
-        deviation = min(max(deviation, -CLIP * sigma), CLIP * sigma)
+        excess = difference - self._fall()
+        deviation = min(max(difference - self.middle, -CLIP * sigma), CLIP * sigma)
         self.middle += deviation / min(self.anchored, ANCHOR_SPAN)
-        self.spread += (abs(deviation) - self.spread) / min(self.anchored + READY, SPREAD_SPAN)
+        size = abs(deviation) - self.spread
+        # Quicker down than up: what the steep first fall did to it must not last.
+        self.spread += size / (SPREAD_SPAN if size > 0.0 else SPREAD_SPAN / 3)
         if self.anchored < READY:
-            return difference, 0.0
-        score = difference / (sigma * THRESHOLD)
-        return difference, min(score, difference / RISE_NATS) if rises else score
+            return excess, 0.0
+        score = excess / (sigma * THRESHOLD)
+        return excess, min(score, excess / RISE_NATS) if rises else score
+
+    def _fall(self) -> float:
+        """How far below the anchor the recent mean is expected, from a fall that has lasted."""
+        lasted = max(0.0, 1.0 - 2.0 * ANCHOR_SPAN / self.anchored)
+        return 0.9 * lasted * min(0.0, self.middle)
 
     def _rate_rises(self, rate: float) -> bool:
         if not 0.0 <= rate < math.inf:

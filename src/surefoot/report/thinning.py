@@ -77,7 +77,7 @@ def block_max(steps: Ints, values: Floats, recorded: Bools, blocks: int) -> Bloc
     n = len(steps)
     borders = np.linspace(0, n, min(n, blocks) + 1).astype(np.int64)
     finite = np.isfinite(values)
-    magnitude = np.where(finite, values, -np.inf)
+    magnitude = np.where(finite, np.abs(values), -np.inf)
     peaks = np.maximum.reduceat(magnitude, borders[:-1], axis=0)
     broken = np.logical_or.reduceat(recorded & ~finite, borders[:-1], axis=0)
     edges = np.append(steps[borders[:-1]] - 0.5, steps[-1] + 0.5)

@@ -37,12 +37,14 @@ class Outcome:
     Attributes:
         step: the last step taken.
         validation_loss: the last one measured, nats per token; None if never.
+        findings: everything that was found.
         halted: the findings that stopped the run; empty if none did.
         interrupted: the number of the signal that stopped it, or None.
     """
 
     step: int
     validation_loss: float | None
+    findings: tuple[Finding, ...] = ()
     halted: tuple[Finding, ...] = ()
     interrupted: int | None = None
 
@@ -59,6 +61,7 @@ class _Loop:
     def __init__(self, job: Job, observer: Observer) -> None:
         self.job = job
         self.observer = observer
+        self.found: list[Finding] = []
         self.halting: list[Finding] = []
         self.validation: float | None = None
         self.vote = StopVote(job.ranks)
@@ -82,7 +85,7 @@ class _Loop:
                 if stop is not None and not done:
                     return self.leave(stop)
         self.finish()
-        return Outcome(step=job.state.step, validation_loss=self.validation)
+        return self.outcome()
 
     def step(self) -> None:
         """Feed the next batch, update, evaluate if due, and hand over the previous record."""
@@ -141,6 +144,8 @@ class _Loop:
             self.observer.on_record(record, verdict)
 
     def note(self, finding: Finding) -> None:
+        """Write a finding to the ledger, then tell it."""
+        self.found.append(finding)
         if self.job.writer is not None:
             last = finding.place.steps[1] if finding.place.steps else self.job.state.step
             self.job.writer.ledger.append("finding", step=last, finding=to_json(finding))
@@ -171,13 +176,23 @@ class _Loop:
             job.writer.ledger.append("halted", step=job.state.step, postmortem=path.name)
         # Kept for replay; quarantined, so that nothing goes on from it.
         job.save("incident")
-        return Outcome(step=job.state.step, validation_loss=self.validation, halted=findings)
+        return self.outcome(halted=findings)
 
     def leave(self, stop: int) -> Outcome:
         """Stop on a signal; the checkpoint is already written."""
         if self.job.writer is not None:
             self.job.writer.ledger.append("interrupted", step=self.job.state.step, signal=stop)
-        return Outcome(step=self.job.state.step, validation_loss=self.validation, interrupted=stop)
+        return self.outcome(interrupted=stop)
+
+    def outcome(self, halted: tuple[Finding, ...] = (), interrupted: int | None = None) -> Outcome:
+        """How the run ended."""
+        return Outcome(
+            step=self.job.state.step,
+            validation_loss=self.validation,
+            findings=tuple(self.found),
+            halted=halted,
+            interrupted=interrupted,
+        )
 
     def finish(self) -> None:
         """The last step is taken: tell what is still open."""

@@ -87,7 +87,7 @@ class TrainStep:
         scale = None if self.scaler is None else self.scaler.scale
         norms = self.meter.norms(step, unscale=scale)
         factor = clip_factor(norms.total, self.clip_norm)
-        divisor = None if self.clip_norm == 0 and scale is None else (scale or 1.0) / factor
+        divisor = 1 / factor if scale is None else scale / factor
         guarded_step(self.optimizer, found_inf=norms.found_inf, grad_divisor=divisor)
         self.meter.after_update(step)
         self.optimizer.zero_grad(set_to_none=True)
