@@ -10,8 +10,8 @@ from surefoot.records import Finding, StepRecord, Verdict
 class Detector(Protocol):
     """A small state machine fed one step at a time, online and offline alike.
 
-    O(1) time and memory a step. Its state is plain JSON data, so that it survives a restart; feeding
-    the same records in any split, with the state carried over, gives the same verdicts.
+    O(1) time and memory a step. Its state is plain JSON data, so that it survives a restart;
+    feeding the same records in any split, with the state carried over, gives the same verdicts.
     """
 
     name: str

@@ -26,8 +26,9 @@ def write():
 
 
 def _words(seed, count):
-    draw = random.Random(seed)
+    draw = random.Random(0)
     vocabulary = ["".join(draw.choices("abcdefghij", k=draw.randint(2, 6))) for _ in range(50)]
+    draw.seed(seed)
     weights = [1 / (rank + 1) for rank in range(50)]
     words = draw.choices(vocabulary, weights, k=count)
     return " ".join(w + ("\n" if i % 9 == 8 else "") for i, w in enumerate(words)) + "\n"

@@ -97,6 +97,40 @@ def test_without_locks_the_first_to_finish_wins(tmp_path, monkeypatch):
     assert os.listdir(tmp_path / "kind") == ["k"]
 
 
+def test_without_locks_one_that_comes_in_between_is_kept(tmp_path, monkeypatch):
+    import contextlib
+
+    monkeypatch.setattr(Cache, "_locked", lambda *_: contextlib.nullcontext(False))
+    looked = []
+
+    def open_(folder):
+        looked.append(folder)
+        if len(looked) == 3:  # the last look before the rename
+            folder.mkdir()
+            write_value("other")(folder)
+            raise DataError("not yet")
+        return read_value(folder)
+
+    real = Path.rename
+    monkeypatch.setattr(
+        Path, "rename", lambda a, b: real(a, b) if b.name == "k" else a.joinpath("gone").stat()
+    )
+    assert Cache(tmp_path).entry("kind", "k", open_, write_value("mine")) == "other"
+    assert os.listdir(tmp_path / "kind") == ["k"]
+
+
+def test_a_shared_cache_can_be_read_by_others(tmp_path):
+    mask = os.umask(0o022)
+    try:
+        cache = Cache(tmp_path / "shared")
+        cache.entry("kind", "k", read_value, write_value("one"))
+        cache.remember("kind", "r", {})
+    finally:
+        os.umask(mask)
+    for path in (tmp_path / "shared").rglob("*"):
+        assert path.stat().st_mode & 0o444 == 0o444, path
+
+
 def test_remembered_values(tmp_path):
     cache = Cache(tmp_path)
     assert cache.recall("kind", "k") is None
@@ -148,14 +182,16 @@ def test_a_file_where_the_folder_should_be(tmp_path):
             Cache(path)
 
 
-def test_a_full_disk_while_tokens_are_written(folder, tmp_path):
+def test_a_full_disk_while_tokens_are_written(write, words, tmp_path):
     """The limit on file sizes makes the write itself fail, as a full disk does."""
     before = """
 import resource
-resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (50000, 50000))
 """
-    code, out, err = finish(start(folder, tmp_path / "cache", before))
+    write(tmp_path / "c", {f"{i}.txt": words(i, 1000) for i in range(40)})
+    code, out, err = finish(start(tmp_path / "c", tmp_path / "cache", before))
     assert code == 1
+    assert "encoding" in out
     assert "StorageError: cannot write" in err
     entries = [p.name for p in (tmp_path / "cache").rglob("*") if p.suffix == ".tokens"]
     assert entries == []

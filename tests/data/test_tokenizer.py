@@ -31,7 +31,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def trained(words):
-    return train([words(i, 300) for i in range(20)], 400)
+    return train([words(i, 300) for i in range(20)], 350)
 
 
 def backend(**parts):
@@ -68,7 +68,7 @@ def test_odd_texts_come_back(trained, text):
 
 
 def test_training_fills_the_vocabulary_and_says_what_ends_a_text(trained):
-    assert trained.size == 400
+    assert trained.size == 350
     assert trained.end_of_text == 0
     assert trained.decode([0]) == END_OF_TEXT
     assert trained.cuttable

@@ -6,10 +6,12 @@ import shutil
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from surefoot.errors import UsageError
-from surefoot.export import FAMILIES, from_transformers, to_transformers
+from surefoot.export import FAMILIES, from_transformers, read_config, to_transformers
 from surefoot.model import Decoder
 
 BASE = {
@@ -101,6 +103,30 @@ def refused(folder, *parts):
 )  # fmt: skip
 def test_unsupported_settings(kind, changes, named, folder):
     refused(folder(kind, **changes), named)
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 99) | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=4,
+)
+
+
+@settings(deadline=None, max_examples=80)
+@given(data=st.data(), kind=st.sampled_from(list(BASE)))
+def test_any_value_of_a_setting_is_read_or_refused(data, kind, exported, tmp_path_factory):
+    config = json.loads((exported / kind / "config.json").read_text())
+    key = data.draw(st.sampled_from([*config, "rope_scaling", "layer_types", "hidden_act"]))
+    config[key] = data.draw(
+        ANYTHING | st.dictionaries(st.sampled_from(["type", "rope_theta"]), ANYTHING)
+    )
+    path = tmp_path_factory.mktemp("fuzz") / "config.json"
+    path.write_text(json.dumps(config))
+    try:
+        architecture, _ = read_config(path)
+    except UsageError:
+        return
+    Decoder(architecture)
 
 
 def test_all_unsupported_settings_are_listed(folder):

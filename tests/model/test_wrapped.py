@@ -38,32 +38,41 @@ def test_ddp(make_model, tokens, tmp_path):
     assert model.attention_logit_max.shape == (2,)
 
 
+compiler = pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
+@compiler
+@pytest.mark.timeout(1200)
 @pytest.mark.filterwarnings("ignore")  # the compiler's own deprecations
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_compiled(precision, make_model, tokens):
-    model = make_model()
+def test_compiled(make_model, tokens):
+    model = make_model(layers=1)
     with model.measure_attention_logits(sequences=2):
-        plain = model(tokens)
+        expected = gradients(model, model, tokens)
     measured = model.attention_logit_max
-    expected = gradients(model, model, tokens)
     compiled = torch.compile(model, fullgraph=True)
-    with torch.no_grad(), torch.autocast("cpu", enabled=precision == "bf16"):
-        got = compiled(tokens).float()
-    size = plain.abs().max()
-    assert (got - plain).abs().max() < {"fp32": 1e-5, "bf16": 0.1}[precision] * size
-    if precision == "fp32":
-        assert_same(gradients(model, compiled, tokens), expected)
-    with model.measure_attention_logits(sequences=2):
-        compiled(tokens)
-    torch.testing.assert_close(model.attention_logit_max, measured, rtol=1e-4, atol=0)
-    compiled(tokens)
+    assert_same(gradients(model, compiled, tokens), expected)
+    with torch.no_grad(), model.measure_attention_logits(sequences=2):
+        compiled(tokens[:, :-1])
     torch.testing.assert_close(model.attention_logit_max, measured, rtol=1e-4, atol=0)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
+@compiler
+@pytest.mark.timeout(1200)
+@pytest.mark.filterwarnings("ignore")
+def test_compiled_under_autocast(make_model, tokens):
+    model = make_model(layers=1)
+    plain = model(tokens)
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        got = torch.compile(model, fullgraph=True)(tokens)
+    assert got.dtype == torch.bfloat16
+    assert (got.float() - plain).abs().max() < 0.1 * plain.abs().max()
+
+
+@pytest.mark.slow
+@compiler
+@pytest.mark.timeout(1200)
 @pytest.mark.filterwarnings("ignore")
 def test_compiled_loss():
     logits = torch.randn(6, 50, generator=torch.Generator().manual_seed(1), requires_grad=True)

@@ -1,10 +1,13 @@
+import fcntl
 import os
+import threading
 
 import polars as pl
 import pytest
 
 from surefoot.records import Event, Run
 from surefoot.report.facts import QUIET_AFTER, Point, facts, flat, status
+from surefoot.runs.lock import Lock, is_held
 
 
 def _run(*events, path=None, **columns):
@@ -50,7 +53,7 @@ def test_status_is_the_ledgers(events, word, detail):
 
 
 @pytest.mark.parametrize("newest", ["events.jsonl", "signals/journal"])
-def test_without_an_end_the_last_write_tells_running_from_killed(tmp_path, newest):
+def test_without_an_end_or_a_lock_the_last_write_tells_running_from_killed(tmp_path, newest):
     (tmp_path / "signals").mkdir()
     for name in ("events.jsonl", "signals/journal"):
         (tmp_path / name).write_bytes(b"")
@@ -62,6 +65,25 @@ def test_without_an_end_the_last_write_tells_running_from_killed(tmp_path, newes
     dead = status(run, now=50_001 + QUIET_AFTER)
     assert dead.word == "killed"
     assert dead.detail == "the ledger has no end; last written 1970-01-01 13:53:20 UTC"
+
+
+def test_the_lock_tells_a_run_that_was_just_killed_from_one_that_is_slow(tmp_path):
+    (tmp_path / "events.jsonl").write_bytes(b"")
+    run = _run(Event(kind="started"), path=str(tmp_path))
+    lock = Lock(tmp_path)
+    assert is_held(tmp_path) is True
+    assert status(run, now=2e9 + 1e6).word == "running"  # hours in one step: no write since
+    lock.release()
+    assert is_held(tmp_path) is False
+    assert status(run).word == "killed"  # written a moment ago
+
+
+def test_looking_at_the_lock_keeps_no_trainer_out(tmp_path):
+    Lock(tmp_path).release()
+    look = os.open(tmp_path / "lock", os.O_RDONLY)
+    fcntl.flock(look, fcntl.LOCK_SH)
+    threading.Timer(0.03, os.close, [look]).start()
+    Lock(tmp_path).release()
 
 
 def test_numbers_skip_what_is_not_finite_but_count_it():

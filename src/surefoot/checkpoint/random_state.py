@@ -2,8 +2,8 @@
 
 Each rank has its own, under its own name. A run that goes on with another number of processes, or
 on a machine with other devices, has generators that were never saved, and saved ones without an
-owner: :func:`is_dispensable` tells which names may be missing on either side. Such a generator stays
-as it was seeded.
+owner: :func:`is_dispensable` tells which names may be missing on either side. Such a generator
+stays as it was seeded.
 """
 
 import random

@@ -177,7 +177,6 @@ def write_tensors(
                 storage_writer=_Writer(folder, files),
                 planner=DefaultSavePlanner(flatten_state_dict=False, flatten_sharded_tensors=False),
                 process_group=ranks.group,
-                no_dist=not ranks.distributed,
             )
     except CheckpointException as failure:
         raise (files.error or _cause(failure)) from failure
@@ -205,7 +204,6 @@ def read_tensors(
                 storage_reader=_Reader(folder, metadata),
                 planner=DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False),
                 process_group=ranks.group,
-                no_dist=not ranks.distributed,
             )
     except CheckpointException as failure:
         raise _cause(failure) from failure

@@ -105,8 +105,8 @@ class CheckpointStore:
             StorageError: the disk is full or refuses; earlier checkpoints are intact.
         """
         ranks = Ranks(self._group)
-        text = json.dumps(to_json(state), indent=1, allow_nan=False).encode()
         ranks.each(lambda: _check_arguments(step, tensors, quarantine))
+        text = ranks.each(lambda: json.dumps(to_json(state), indent=1, allow_nan=False).encode())
         present = ranks.first(lambda: self._prepare(step, quarantine))
         if present is not None:
             return present

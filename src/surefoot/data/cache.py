@@ -16,8 +16,8 @@ import errno
 import hashlib
 import json
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,7 +36,7 @@ _LEFT = ".tmp-"
 def default_folder() -> Path:
     """``$SUREFOOT_CACHE``, else ``~/.cache/surefoot``."""
     named = os.environ.get("SUREFOOT_CACHE")
-    return Path(named) if named else Path.home() / ".cache" / "surefoot"
+    return Path(named).expanduser() if named else Path.home() / ".cache" / "surefoot"
 
 
 def key_of(*parts: Any) -> str:
@@ -91,9 +91,9 @@ class Cache:
     def _build(
         self, final: Path, open_: Callable[[Path], T], build: Callable[[Path], None]
     ) -> None:
-        temporary = Path(tempfile.mkdtemp(prefix=f"{_LEFT}{final.name}-", dir=final.parent))
+        temporary = final.with_name(f"{_LEFT}{final.name}-{secrets.token_hex(8)}")
+        temporary.mkdir()
         try:
-            temporary.chmod(0o777 & ~_umask())
             build(temporary)
             for path in temporary.iterdir():
                 fsync_file(path)
@@ -104,9 +104,14 @@ class Cache:
             bad = temporary.with_name(temporary.name + "-bad")
             with contextlib.suppress(FileNotFoundError):
                 final.rename(bad)  # torn or altered; a folder is not replaced by a rename
-            temporary.rename(final)
+            try:
+                temporary.rename(final)
+            except OSError as error:  # without locks again: it came in between
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
             fsync_dir(final.parent)
-            shutil.rmtree(bad, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                shutil.rmtree(bad) if bad.is_dir() else bad.unlink()
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
@@ -117,16 +122,13 @@ class Cache:
         line = json.dumps({"sha256": hashlib.sha256(text.encode()).hexdigest(), "value": value})
         with self._writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(prefix=_LEFT, dir=path.parent)
+            temporary = path.with_name(f"{_LEFT}{secrets.token_hex(8)}")
             try:
-                with os.fdopen(handle, "w") as file:
-                    file.write(line)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(name, path)
-            except BaseException:
-                Path(name).unlink(missing_ok=True)
-                raise
+                temporary.write_text(line)
+                fsync_file(temporary)
+                temporary.replace(path)
+            finally:
+                temporary.unlink(missing_ok=True)
             fsync_dir(path.parent)
 
     def recall(self, kind: str, key: str) -> dict[str, Any] | None:
@@ -172,9 +174,3 @@ class Cache:
             except OSError:
                 held = False
             yield held
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -76,14 +76,9 @@ def prepare(
     ]
     names = [source.name for source in sources]
     weights = [source.settings.weight for source in sources]
-    for name, (training, _) in zip(names, pairs, strict=True):
-        if not windows(len(training), sequence_length):
-            raise _too_short(name, "training", len(training), sequence_length)
+    _check_lengths(names, pairs, sequence_length)
     # A source whose held-out documents fill no window takes no part in the validation loss.
     usable = [i for i, pair in enumerate(pairs) if windows(len(pair[1]), sequence_length)]
-    if not usable:
-        longest = max(len(held_out) for _, held_out in pairs)
-        raise _too_short(", ".join(names), "validation", longest, sequence_length)
     return Corpus(
         train=TokenDataset(
             [training for training, _ in pairs],
@@ -170,13 +165,27 @@ def _token_files(
     )
 
 
-def _too_short(name: str, part: str, tokens: int, sequence_length: int) -> DataError:
-    shorter = f"--set architecture.sequence_length={max(1, tokens - 1)}"
-    more = "" if part == "training" else ", or a larger --set data.validation_fraction=0.1"
-    return DataError(
-        f"{name}: the {part} documents have {tokens} tokens, less than one sample of "
-        f"{sequence_length} + 1: add text, or type {shorter}{more}"
-    )
+def _check_lengths(
+    names: Sequence[str], pairs: Sequence[tuple[TokenFile, TokenFile]], sequence_length: int
+) -> None:
+    """Every source needs a training sample, and one of them a validation sample."""
+    held_out = max(len(validation) for _, validation in pairs)
+    shortest, name = min((len(training), n) for n, (training, _) in zip(names, pairs, strict=True))
+    possible = min(shortest, held_out) - 1
+    cure = f"add text, or type --set architecture.sequence_length={possible}"
+    if possible < 1:
+        cure = "add text"
+    if not windows(shortest, sequence_length):
+        raise DataError(
+            f"{name}: the training documents have {shortest} tokens, less than one sample of "
+            f"{sequence_length} + 1: {cure}"
+        )
+    if not windows(held_out, sequence_length):
+        raise DataError(
+            f"{', '.join(names)}: the held-out documents have {held_out} tokens, less than one "
+            f"sample of {sequence_length} + 1: {cure}, or hold out more with --set "
+            "data.validation_fraction=0.1"
+        )
 
 
 def _skipped(sources: Sequence[Source], surveys: Sequence[Survey]) -> tuple[str, ...]:

@@ -60,9 +60,10 @@ def read_config(path: Path) -> tuple[Architecture, Family]:
         raise UsageError(f"{path}: the setting {error.args[0]!r} is missing") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise UsageError(
-            f"{path}: {first['loc']}: {first['msg']}, got {first['input']!r}"
-        ) from None
+        field = ".".join(map(str, first["loc"]))
+        raise UsageError(f"{path}: {field} = {first['input']!r}: {first['msg']}") from None
+    except (AttributeError, TypeError, ValueError) as error:
+        raise UsageError(f"{path}: a setting of another kind than expected: {error}") from None
 
 
 def _architecture(config: Mapping[str, Any], family: Family) -> Architecture:
@@ -109,20 +110,15 @@ def _architecture(config: Mapping[str, Any], family: Family) -> Architecture:
 def _unsupported(
     settings: Mapping[str, Any], rope: Mapping[str, Any], family: Family
 ) -> Iterator[str]:
-    for key, expected in family.fixed.items():
-        if settings[key] != expected:
-            yield f"{key} = {settings[key]!r} (only {expected!r})"
+    fixed = {"partial_rotary_factor": 1.0, "quantization_config": None, **family.fixed}
+    for key, expected in fixed.items():
+        value = settings.get(key, expected)
+        if value != expected:
+            yield f"{key} = {value!r} (only {expected!r})"
     if any(isinstance(value, Mapping) for value in rope.values()):
         yield "rope_parameters that differ between layers"
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind != "default":
         yield f"rope_scaling of type {kind!r}"
-    if (
-        settings.get("partial_rotary_factor", 1.0) != 1.0
-        and "partial_rotary_factor" not in family.fixed
-    ):
-        yield f"partial_rotary_factor = {settings['partial_rotary_factor']!r} (only 1.0)"
     if set(settings.get("layer_types") or ()) - {"full_attention"}:
         yield "layer_types other than full_attention"
-    if settings.get("quantization_config"):
-        yield "quantization_config"

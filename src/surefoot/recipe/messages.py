@@ -80,8 +80,7 @@ def _sentence(problem: Any, path: str, field: FieldInfo | None, model: type[Base
         return unknown_key(model, path)
     if kind == "value_error":
         return str(problem["ctx"]["error"])
-    if field is None:
-        raise AssertionError(f"no field at {problem['loc']}")
+    assert field is not None, problem["loc"]  # only an unknown key and a check have none
     if kind == "missing":
         return _missing(path, field)
     finite = "a finite number" if kind == "finite_number" else "a number"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from surefoot.report.columns import Curve
 
 QUIET_AFTER = 120.0
-"""Seconds without a write after which an unfinished run is called killed rather than running."""
+"""Seconds without a write after which a run without an end or a lock counts as killed."""
 
 _STARTS = ("started", "resumed")
 _ENDS = ("finished", "halted", "interrupted")
@@ -118,12 +118,15 @@ def facts(run: Run) -> Facts:
 def status(run: Run, now: float | None = None) -> Status:
     """How the run stands, by its ledger.
 
-    A run that neither ended nor was written to for :data:`QUIET_AFTER` seconds was killed.
+    One without an end is running if a trainer holds its lock, else killed. Where the file system
+    has no locks, it counts as running until :data:`QUIET_AFTER` seconds passed without a write.
 
     Args:
         run: any run.
         now: seconds since the epoch; the present if None.
     """
+    from surefoot.runs.lock import is_held
+
     event = _last_of(run.events, (*_STARTS, *_ENDS))
     if event is None:
         return Status(word="unknown", detail="no ledger says how it ended")
@@ -135,12 +138,14 @@ def status(run: Run, now: float | None = None) -> Status:
             parts.append(f"see {plain(event.data['postmortem'])}")
         return Status(word=event.kind, detail=", ".join(parts))
     written = _last_written(run.path)
-    if written is None:
+    if run.path is None or written is None:
         return Status(word="killed", detail="the ledger has no end")
-    age = max(0.0, (time.time() if now is None else now) - written)
     # A clock time, not an age: a report is read long after it was written.
     at = datetime.fromtimestamp(written, tz=UTC).strftime("last written %Y-%m-%d %H:%M:%S UTC")
-    if age <= QUIET_AFTER:
+    running = is_held(Path(run.path))
+    if running is None:
+        running = (time.time() if now is None else now) - written <= QUIET_AFTER
+    if running:
         return Status(word="running", detail=at)
     return Status(word="killed", detail=f"the ledger has no end; {at}")
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from surefoot.records import Finding, Run
 from surefoot.report import marks
+from surefoot.report.columns import curve
 from surefoot.report.heatmap import heat_map
 from surefoot.report.panels import PANELS, Measured, Panel, measure
 from surefoot.report.text import number
@@ -60,14 +61,15 @@ def figures(run: Run, findings: Iterable[Finding]) -> tuple[list[Figure], list[P
 
 
 def step_range(run: Run) -> tuple[float, float]:
-    """The first and last step, with a little room; (0, 1) for a run without rows."""
-    if "step" not in run.signals.columns or run.signals.height == 0:
+    """The first and last step of rows and checkpoints, with a little room; (0, 1) without any."""
+    line = curve(run, "step")
+    steps = [info.step for info in run.checkpoints]
+    if line is not None:
+        steps += [int(line.steps[0]), int(line.steps[-1])]
+    if not steps:
         return 0.0, 1.0
-    first, last = run.signals["step"].min(), run.signals["step"].max()
-    if not isinstance(first, int | float) or not isinstance(last, int | float):
-        return 0.0, 1.0
-    room = max(0.5, (last - first) * 0.02)  # step 0 has marks but no row
-    return first - room, last + room
+    room = max(0.5, (max(steps) - min(steps)) * 0.02)
+    return min(steps) - room, max(steps) + room
 
 
 def _line_chart(

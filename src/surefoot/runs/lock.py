@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import time
 import weakref
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from surefoot.errors import RunFolderError
 from surefoot.runs.durable import storage_errors
 
 NAME = "lock"
+
+# What a file system says that has no locks.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL)
 
 _held: "weakref.WeakSet[Lock]" = weakref.WeakSet()
 
@@ -32,9 +36,9 @@ class Lock:
         with storage_errors(path):
             self._fd = os.open(path, os.O_RDWR | (0 if existing else os.O_CREAT), 0o666)
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(self._fd)
         except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL):
+            if error.errno not in _NO_LOCKS:
                 holder = os.read(self._fd, 32).decode(errors="replace").strip() or "unknown"
                 self.release()
                 raise RunFolderError(
@@ -51,6 +55,34 @@ class Lock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def is_held(folder: Path) -> bool | None:
+    """Whether a trainer is writing this run now; None if that cannot be known here."""
+    try:
+        fd = os.open(folder / NAME, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    return False
+
+
+def _take(fd: int) -> None:
+    """Lock ``fd`` for writing; a look by :func:`is_held`, over in a moment, is waited for."""
+    for _ in range(10):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            time.sleep(0.01)
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _forget_in_child() -> None:
