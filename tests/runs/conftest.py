@@ -94,6 +94,7 @@ def killed_before(number: int, *, torn: bool = False) -> Iterator[SimpleNamespac
     the paths of files that were opened meanwhile.
     """
     done = SimpleNamespace(operations=[], opened={})
+    identities: dict[int, Any] = {}
     real = {name: getattr(os, name) for name in (*_WRITES, "open")}
 
     def change(name: str) -> Callable[..., Any]:
@@ -111,6 +112,7 @@ def killed_before(number: int, *, torn: bool = False) -> Iterator[SimpleNamespac
     def opening(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
         fd = real["open"](path, flags, *args, **kwargs)
         done.opened[fd] = str(path)
+        identities[fd] = _identity(fd)
         return int(fd)
 
     for name in _WRITES:
@@ -123,9 +125,18 @@ def killed_before(number: int, *, torn: bool = False) -> Iterator[SimpleNamespac
         for name, function in real.items():
             setattr(os, name, function)
         if number and len(done.operations) >= number:
-            for fd in done.opened:
-                with suppress(OSError):
+            # A number that was closed meanwhile may be another library's file by now.
+            for fd, identity in identities.items():
+                if _identity(fd) == identity:
                     os.close(fd)
+
+
+def _identity(fd: int) -> tuple[int, int] | None:
+    try:
+        found = os.fstat(fd)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 @pytest.fixture
@@ -165,8 +176,10 @@ def expected_bits(keys: Any) -> dict[tuple[int, int], dict[str, Any]]:
 
 def die(writer: RunWriter) -> None:
     """End a writer as kill -9 does: nothing is flushed, the lock is free."""
-    for fd in (writer._journal._fd, writer.ledger._fd):
-        with suppress(OSError):
+    files = ((writer._journal._fd, writer._journal.path), (writer.ledger._fd, writer.ledger.path))
+    for fd, path in files:
+        found = path.stat()
+        if _identity(fd) == (found.st_dev, found.st_ino):
             os.close(fd)
     writer._lock.release()
 

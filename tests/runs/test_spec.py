@@ -37,14 +37,6 @@ def sections(kind):
     return st.builds(kind, **{f.name: st.none() | VALUES[str(f.type)] for f in fields(kind)})
 
 
-def type_name(field):
-    return (
-        getattr(field.type, "__name__", str(field.type))
-        if isinstance(field.type, type)
-        else (str(field.type))
-    )
-
-
 SECTIONS = [f for f in fields(TrainSpec) if is_dataclass(f.type)]
 specs = st.builds(
     TrainSpec,
@@ -162,7 +154,7 @@ def test_a_spec_that_is_not_utf8_or_not_there(make):
     with pytest.raises(RunFolderError, match="cannot be read"):
         runs.read_spec(writer.folder)
     (writer.folder / "spec.toml").unlink()
-    with pytest.raises(RunFolderError, match="is not a run folder: spec.toml: No such file"):
+    with pytest.raises(RunFolderError, match=r"is not a run folder: spec\.toml: No such file"):
         runs.read_spec(writer.folder)
     assert runs.open(writer.folder).signals.height == 2
 

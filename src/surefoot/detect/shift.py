@@ -18,7 +18,7 @@ RATE_SPAN = 64
 RATE_RISE = 1.02
 # While the learning rate is being raised, only a climb by this much counts.
 RISE_NATS = 0.5
-THRESHOLD = 7.0
+THRESHOLD = 4.5
 CLIP = 3.0
 # Standard deviation of the difference for independent noise of standard deviation 1.
 _WHITE = math.sqrt(1 / (2 * RECENT_SPAN - 1) + 1 / (2 * ANCHOR_SPAN - 1))

@@ -11,11 +11,12 @@
 """
 
 from surefoot.train.evaluate import sample, validation_loss
+from surefoot.train.job import Job
 from surefoot.train.loop import Observer, Outcome, train
 from surefoot.train.pretrained import adopt
 from surefoot.train.ranks import Ranks, join, leave
 from surefoot.train.reading import LoadedModel, load_model, shown_batch
-from surefoot.train.setup import Job, create, resume
+from surefoot.train.setup import create, resume
 from surefoot.train.state import TrainState
 from surefoot.train.step import IGNORE, StepOutcome, TrainStep
 from surefoot.train.throughput import flops_per_token, mfu, peak_flops

@@ -15,9 +15,9 @@ from surefoot.runs.faults import crash_point
 from surefoot.signals import peak_memory
 from surefoot.train.evaluate import to_device, validation_loss
 from surefoot.train.interrupt import Interrupt
+from surefoot.train.job import Job
 from surefoot.train.postmortem import write_postmortem
 from surefoot.train.ranks import StopVote
-from surefoot.train.setup import Job
 
 
 class Observer(Protocol):
@@ -61,6 +61,7 @@ class _Loop:
     def __init__(self, job: Job, observer: Observer) -> None:
         self.job = job
         self.observer = observer
+        self.feed = job.corpus.train.with_skips(job.state.skipped_samples)
         self.found: list[Finding] = []
         self.halting: list[Finding] = []
         self.validation: float | None = None
@@ -92,7 +93,7 @@ class _Loop:
         job, state, recipe = self.job, self.job.state, self.job.recipe
         size = job.ramp.size_at(state.consumed_samples)
         share = rank_share(state.consumed_samples, size, job.ranks.rank, job.ranks.world)
-        batch = to_device(job.corpus.train, share, job.step)
+        batch = to_device(self.feed, share, job.step)
         step = state.step + 1
         rate = learning_rate(recipe.schedule, recipe.optimizer.learning_rate, step)
         outcome = job.step(batch, step, rate)
@@ -165,7 +166,9 @@ class _Loop:
 
     def halt(self) -> Outcome:
         """Stop by policy: the action is in the ledger and explained before it takes effect."""
-        job, findings = self.job, tuple(self.halting)
+        job = self.job
+        self.take(job.step.meter.flush())
+        findings = tuple(self.halting)
         last_good = job.store.latest()
         action = Halt(reason="; ".join(f.code for f in findings), last_good_step=last_good)
         if job.writer is not None:

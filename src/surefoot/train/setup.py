@@ -2,31 +2,26 @@
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from surefoot import runs
-from surefoot.checkpoint import (
-    CheckpointStore,
-    capture_random,
-    restore_random,
-    restore_training,
-    training_tensors,
-)
+from surefoot.checkpoint import CheckpointStore
 from surefoot.data import BatchRamp, Corpus, prepare
 from surefoot.detect import LossDetector
-from surefoot.errors import DataError, RecipeError
+from surefoot.errors import DataError
 from surefoot.init import initialise
 from surefoot.model import Decoder
 from surefoot.optim import LossScaler, build_optimizer
 from surefoot.recipe import Recipe
-from surefoot.records import Source, TrainSpec
+from surefoot.records import Source
 from surefoot.signals import Meter
+from surefoot.train.asked import require_same
 from surefoot.train.custody import Custody
 from surefoot.train.environment import fingerprint
+from surefoot.train.job import Job
 from surefoot.train.pretrained import weights
 from surefoot.train.ranks import Ranks
 from surefoot.train.state import TrainState
@@ -35,60 +30,6 @@ from surefoot.train.step import TrainStep
 Say = Callable[[str], None]
 
 TOKENIZER = "tokenizer.json"
-
-
-@dataclass(slots=True, kw_only=True)
-class Job:
-    """Everything a run needs; made by :func:`create` and :func:`resume`."""
-
-    recipe: Recipe
-    folder: Path
-    ranks: Ranks
-    corpus: Corpus
-    ramp: BatchRamp
-    step: TrainStep
-    detector: LossDetector
-    store: CheckpointStore
-    custody: Custody
-    state: TrainState
-    writer: runs.RunWriter | None
-    """None on the ranks that do not write."""
-
-    @property
-    def device_name(self) -> str:
-        """What the device calls itself."""
-        device = self.ranks.device
-        return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-
-    def close(self) -> None:
-        """Make everything durable and let the run folder go."""
-        if self.writer is not None:
-            self.writer.close()
-
-    @property
-    def attempt(self) -> int:
-        """Number of this start of the run, 0 for the first."""
-        return self.writer.attempt if self.writer is not None else 0
-
-    def save(self, quarantine: str | None = None) -> None:
-        """Make rows durable, then commit a checkpoint: so no checkpoint outruns its rows.
-
-        The caller has handed over every record up to the step being saved.
-        """
-        if self.writer is not None:
-            self.writer.flush()
-        tensors, hyper = _tensors(self.step)
-        state = {
-            "train": self.state.to_json(),
-            "detector": self.detector.state_dict(),
-            "custody": self.custody.state_dict(),
-            "optimizer": hyper,
-            "end_of_text": self.corpus.end_of_text,
-        }
-        self.store.save(self.state.step, tensors, state, quarantine=quarantine)
-        self.custody.saved(self.state.step, quarantine)
-        if self.writer is not None:
-            self.writer.ledger.append("checkpoint", step=self.state.step, quarantine=quarantine)
 
 
 def create(
@@ -139,7 +80,7 @@ def resume(folder: Path, ranks: Ranks, say: Say, asked: Recipe | None = None) ->
     spec = runs.read_spec(folder)
     recipe = Recipe.from_spec(spec)
     if asked is not None:
-        _same(spec, asked, folder.name)
+        require_same(spec, asked, folder.name)
     corpus = prepare_corpus(recipe, ranks, say)
     if spec.data.content_sha256 not in (None, corpus.content_sha256):
         raise DataError(
@@ -164,7 +105,7 @@ def resume(folder: Path, ranks: Ranks, say: Say, asked: Recipe | None = None) ->
     if at is None:
         job.save()
     else:
-        _restore(job, at)
+        job.restore(at)
     job.custody.take_up()
     say(f"resuming {folder.name} at step {at or 0}")
     return job
@@ -181,28 +122,6 @@ def _initialise(model: Decoder, recipe: Recipe) -> None:
         return
     a = recipe.architecture
     initialise(model, model.roles(), recipe.init, width=a.width, layers=a.layers, seed=recipe.seed)
-
-
-def _restore(job: Job, at: int) -> None:
-    step = job.step
-    tensors, _ = _tensors(step)
-    state = job.store.load(at, tensors)
-    restore_training(step.model, step.optimizer, tensors, state["optimizer"])
-    restore_random(tensors)
-    if step.scaler is not None:
-        step.scaler.load_state_dict(
-            {name: tensors[f"extra.{name}"] for name in step.scaler.state_dict()}
-        )
-    job.state = TrainState.from_json(state["train"])
-    job.detector.load_state_dict(state["detector"])
-    job.custody.load_state_dict(state["custody"])
-
-
-def _tensors(step: TrainStep) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Every tensor that a checkpoint holds, and the optimizer's hyper-parameters."""
-    scaling = None if step.scaler is None else step.scaler.state_dict()
-    tensors, hyper = training_tensors(step.model, step.optimizer, scaling)
-    return tensors | capture_random(), hyper
 
 
 def prepare_corpus(recipe: Recipe, ranks: Ranks, say: Say) -> Corpus:
@@ -286,26 +205,3 @@ def _job(
         state=TrainState(),
         writer=writer,
     )
-
-
-def _same(spec: TrainSpec, asked: Recipe, name: str) -> None:
-    was, now = _flat(spec), _flat(asked.to_spec())
-    differing = [
-        f"{field} (run: {was.get(field)!r}, asked: {now.get(field)!r})"
-        for field in sorted(was.keys() | now.keys())
-        if was.get(field) != now.get(field)
-    ]
-    if differing:
-        raise RecipeError(
-            f"run {name!r} was started with other settings: {'; '.join(differing)}. Resume it "
-            f"without a recipe: surefoot train --name {name} --resume"
-        )
-
-
-def _flat(spec: TrainSpec) -> dict[str, Any]:
-    """Settings by dotted name; what the run itself found (content hash) is not a setting."""
-    found = {k: v for k, v in spec.stated().items() if k not in ("data.content_sha256", "name")}
-    for section, values in spec.options.items():
-        for key, value in values.items():
-            found[f"{section}.{key}"] = value
-    return found

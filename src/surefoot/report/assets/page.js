@@ -115,13 +115,13 @@
   }
 
   if (form) {
-    const reset = [Number(form.elements.first.min) - 0.5, Number(form.elements.last.max) + 0.5];
+    const all = Object.values(figures)[0].layout.xaxis.range;
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const ends = [Number(form.elements.first.value), Number(form.elements.last.value)].sort((a, b) => a - b);
       move([ends[0] - 0.5, ends[1] + 0.5], null);
     });
-    form.elements.reset.addEventListener("click", () => move(reset, null));
+    form.elements.reset.addEventListener("click", () => move(all, null));
   }
   for (const link of document.querySelectorAll("[data-steps]")) {
     link.addEventListener("click", () => {

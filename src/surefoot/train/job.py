@@ -1,0 +1,116 @@
+"""A run in memory: everything it needs, its checkpoints written and taken up."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from surefoot import runs
+from surefoot.checkpoint import (
+    CheckpointStore,
+    capture_random,
+    restore_random,
+    restore_training,
+    training_tensors,
+)
+from surefoot.data import BatchRamp, Corpus
+from surefoot.detect import LossDetector
+from surefoot.recipe import Recipe
+from surefoot.train.custody import Custody
+from surefoot.train.ranks import Ranks
+from surefoot.train.state import TrainState
+from surefoot.train.step import TrainStep
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """Everything a run needs; made by ``create`` and ``resume``.
+
+    Attributes:
+        recipe: resolved.
+        folder: the run folder.
+        ranks: this process among the others.
+        corpus: what is fed.
+        ramp: batch sizes over consumed samples.
+        step: takes a batch, updates the model.
+        detector: judges each step's record.
+        store: the checkpoints.
+        custody: which of them are trusted.
+        state: where the run stands.
+        writer: of the run folder; None on the ranks that do not write.
+    """
+
+    recipe: Recipe
+    folder: Path
+    ranks: Ranks
+    corpus: Corpus
+    ramp: BatchRamp
+    step: TrainStep
+    detector: LossDetector
+    store: CheckpointStore
+    custody: Custody
+    state: TrainState
+    writer: runs.RunWriter | None
+
+    @property
+    def device_name(self) -> str:
+        """What the device calls itself."""
+        device = self.ranks.device
+        return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+
+    def close(self) -> None:
+        """Make everything durable and let the run folder go."""
+        if self.writer is not None:
+            self.writer.close()
+
+    @property
+    def attempt(self) -> int:
+        """Number of this start of the run, 0 for the first."""
+        return self.writer.attempt if self.writer is not None else 0
+
+    def save(self, quarantine: str | None = None) -> None:
+        """Make rows durable, then commit a checkpoint: so no checkpoint outruns its rows.
+
+        The caller has handed over every record up to the step being saved.
+        """
+        if self.writer is not None:
+            self.writer.flush()
+        tensors, hyper = _tensors(self.step)
+        state = {
+            "train": self.state.to_json(),
+            "detector": self.detector.state_dict(),
+            "custody": self.custody.state_dict(),
+            "optimizer": hyper,
+            "end_of_text": self.corpus.end_of_text,
+        }
+        self.store.save(self.state.step, tensors, state, quarantine=quarantine)
+        self.custody.saved(self.state.step, quarantine)
+        if self.writer is not None:
+            self.writer.ledger.append("checkpoint", step=self.state.step, quarantine=quarantine)
+
+    def restore(self, at: int) -> None:
+        """Take up the checkpoint of step ``at``: model, optimizer, generators, position, detector.
+
+        Raises:
+            CheckpointError: if it is not intact, naming the file.
+        """
+        step = self.step
+        tensors, _ = _tensors(step)
+        state = self.store.load(at, tensors)
+        restore_training(step.model, step.optimizer, tensors, state["optimizer"])
+        restore_random(tensors)
+        if step.scaler is not None:
+            step.scaler.load_state_dict(
+                {name: tensors[f"extra.{name}"] for name in step.scaler.state_dict()}
+            )
+        self.state = TrainState.from_json(state["train"])
+        self.detector.load_state_dict(state["detector"])
+        self.custody.load_state_dict(state["custody"])
+
+
+def _tensors(step: TrainStep) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Every tensor that a checkpoint holds, and the optimizer's hyper-parameters."""
+    scaling = None if step.scaler is None else step.scaler.state_dict()
+    tensors, hyper = training_tensors(step.model, step.optimizer, scaling)
+    return tensors | capture_random(), hyper
