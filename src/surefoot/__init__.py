@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["__version__", "watch"]
 
-# Public names that live in a part: loaded on first use (PEP 562), so that `import surefoot` is free.
+# Public names that live in a part, loaded on first use (PEP 562): `import surefoot` is free.
 _LAZY = {"watch": "surefoot.watching"}
 
 

@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.filesystem import FileSystemReader, _StorageInfo
 from torch.distributed.checkpoint.metadata import (
     BytesStorageMetadata,
@@ -238,8 +239,6 @@ def test_a_state_that_is_no_table_is_refused(store, folder, reseal):
 
 def test_a_checkpoint_is_an_ordinary_dcp_one(folder):
     """Other tools for torch.distributed.checkpoint read it; no path of this machine is in it."""
-    import torch.distributed.checkpoint as dcp
-
     into = {"w": torch.zeros(4, 3)}
     with pytest.warns(UserWarning, match="single process"):
         dcp.load(into, checkpoint_id=folder)

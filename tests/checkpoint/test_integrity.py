@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
 
 from surefoot.checkpoint import CheckpointStore
 from surefoot.checkpoint.manifest import MANIFEST, _digest, _dump, read_manifest
@@ -34,6 +35,18 @@ def untouched(tensors):
 
 def test_these_are_all_files(saved, root):
     assert sorted(p.name for p in (root / "step-000000030").iterdir()) == sorted(FILES)
+
+
+def test_dcp_alone_would_not_notice(saved, root, make_tensors):
+    """The control: a flipped bit in the middle of the data, and DCP loads it without a word."""
+    name = "random.rank0.torch"
+    intact = make_tensors(30)[name]
+    path = root / "step-000000030" / "__0_0.distcp"
+    flip(path, path.read_bytes().index(intact.numpy().tobytes()) + 5, bit=4)
+    into = {name: torch.zeros_like(intact)}
+    with pytest.warns(UserWarning, match="single process"):
+        dcp.load(into, checkpoint_id=path.parent)
+    assert (into[name] ^ intact).tolist() == [0] * 5 + [16] + [0] * 34
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -189,3 +202,17 @@ def test_a_damaged_checkpoint_can_be_saved_anew(saved, store, root, make_tensors
 def test_identity_tells_saves_apart(saved, root):
     manifest = read_manifest(root / "step-000000030")
     assert dataclasses.replace(manifest, serial=9).identity != manifest.identity
+
+
+def test_a_checkpoint_that_vanishes_while_it_is_read(saved, store, root, monkeypatch):
+    """Another process rotates it out: an error of one line, not a traceback."""
+    from surefoot.checkpoint import store as module
+
+    def vanish(folder, step):
+        manifest = read_manifest(root / "step-000000030")
+        shutil.rmtree(root / "step-000000030")
+        return manifest
+
+    monkeypatch.setattr(module.places, "read_checkpoint", vanish)
+    with pytest.raises(CheckpointError, match="cannot be listed"):
+        store.tensors(30)

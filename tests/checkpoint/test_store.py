@@ -4,6 +4,7 @@ import json
 import math
 import os
 import shutil
+import textwrap
 
 import pytest
 import torch
@@ -42,6 +43,15 @@ def test_parameters_are_saved_and_loaded_without_touching_autograd(store):
     assert live["w"].tolist() == [1, 1, 1]
     assert live["w"].requires_grad
     assert live["w"].grad_fn is version
+
+
+def test_equal_states_make_equal_files(tmp_path, make_tensors):
+    for name in ("a", "b"):
+        CheckpointStore(tmp_path / name).save(10, make_tensors(1), {"x": 1})
+    files = sorted((tmp_path / "a" / "step-000000010").iterdir())
+    assert len(files) == 4
+    for file in files:
+        assert file.read_bytes() == (tmp_path / "b" / file.parent.name / file.name).read_bytes()
 
 
 def test_saved_tensors_are_those_of_the_moment(store):
@@ -427,3 +437,21 @@ def test_random_states_of_other_ranks_may_come_and_go(store):
     assert new["random.rank7.python"].tolist() == [9] * 4
     with pytest.raises(CheckpointError, match=r"random\.rank0\.torch is in it"):
         store.load(10, {})
+
+
+def test_the_sketch_of_the_package_runs(tmp_path, monkeypatch):
+    import surefoot.checkpoint as package
+
+    monkeypatch.chdir(tmp_path)
+    sketch = textwrap.dedent(package.__doc__.partition("::\n")[2])
+    names = {}
+    exec(sketch, names)
+    assert names["step"] == 100
+    assert names["changed"] == ()
+
+
+def test_exported_names_are_sorted_and_there():
+    import surefoot.checkpoint as package
+
+    assert list(package.__all__) == sorted(package.__all__, key=lambda n: (n.lower() == n, n))
+    assert all(hasattr(package, name) for name in package.__all__)

@@ -116,6 +116,10 @@ def test_gradients_are_divided(make, parameters, set_gradients):
         set_gradients(watched.param_groups[0]["params"], step)
         guarded_step(watched, found_inf=NO, grad_divisor=torch.tensor(8.0))
         set_gradients(plain.param_groups[0]["params"], step, scale=1 / 8)
+        for a, b in zip(
+            watched.param_groups[0]["params"], plain.param_groups[0]["params"], strict=True
+        ):
+            assert torch.equal(a.grad, b.grad)  # signals read them after the update
         plain.step()
     for a, b in zip(
         watched.param_groups[0]["params"], plain.param_groups[0]["params"], strict=True

@@ -56,6 +56,8 @@ IN_THE_FILE = [
     ("3e-4", "'fast'", "13: optimizer.learning_rate = 'fast': expected a number > 0"),
     ("3e-4", "true", "13: optimizer.learning_rate = true: expected a number > 0"),
     ("3e-4", "[1]", "13: optimizer.learning_rate = [1]: expected a number > 0"),
+    ("3e-4", "[]", "13: optimizer.learning_rate = []: expected a number > 0"),
+    ("3e-4", "{a = 1}", "13: optimizer.learning_rate = {'a': 1}: expected a number > 0"),
     ("3e-4", "1979-05-27", "13: optimizer.learning_rate = 1979-05-27: expected a number > 0"),
     ("3e-4", "-1", "13: optimizer.learning_rate = -1: expected a number > 0"),
     ("3e-4", "nan", "13: optimizer.learning_rate = nan: expected a finite number > 0"),
@@ -233,6 +235,20 @@ def test_sources_that_are_no_list(tmp_path, text, lines, message):
         load(path)
     assert str(caught.value) == f"{path}:{message}"
     assert rest
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [("5", 5), (" 12k", 12_000), ("3M", 3_000_000), ("2g", 2 * 10**9), ("1 B", 10**9),
+     ("250%", None), ("1.5", None), ("1e3k", 10**6), ("7x", None), ("1e", None), ("9" * 30, None)],
+)  # fmt: skip
+def test_what_a_whole_number_in_quotes_stands_for(write, text, meant):
+    with pytest.raises(RecipeError) as caught:
+        load(write("global_size = 16", f"global_size = '{text}'"))
+    hint = "" if meant is None else f": write {meant}"
+    assert str(caught.value).endswith(
+        f"21: batch.global_size = '{text}': expected a whole number > 0{hint}"
+    )
 
 
 def test_a_missing_field_says_what_it_is(write):

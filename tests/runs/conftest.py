@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -166,6 +166,7 @@ def rows() -> SimpleNamespace:
         expected=expected_bits,
         killed_before=killed_before,
         die=die,
+        child_environment=child_environment,
     )
 
 
@@ -184,19 +185,28 @@ def die(writer: RunWriter) -> None:
     writer._lock.release()
 
 
+def child_environment(crash: str | None = None) -> dict[str, str]:
+    """The environment of a process that can import this file as ``conftest``."""
+    variables = {k: v for k, v in os.environ.items() if k != "SUREFOOT_CRASH_AT"}
+    known = variables.get("PYTHONPATH")
+    variables["PYTHONPATH"] = os.pathsep.join(
+        [str(Path(__file__).parent), *([known] if known else [])]
+    )
+    if crash is not None:
+        variables["SUREFOOT_CRASH_AT"] = crash
+    return variables
+
+
 @pytest.fixture
 def child(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs Python code in a process of its own; ``crash`` is what SUREFOOT_CRASH_AT is set to."""
 
     def call(
-        code: str, *arguments: str, crash: str | None = None, env: Mapping[str, str] | None = None
+        code: str, *arguments: str, crash: str | None = None
     ) -> subprocess.CompletedProcess[str]:
-        variables = {k: v for k, v in os.environ.items() if k != "SUREFOOT_CRASH_AT"}
-        if crash is not None:
-            variables["SUREFOOT_CRASH_AT"] = crash
         return subprocess.run(
             [sys.executable, "-c", textwrap.dedent(code), *arguments],
-            env={**variables, **(env or {}), "PYTHONPATH": str(Path(__file__).parent)},
+            env=child_environment(crash),
             capture_output=True,
             text=True,
             timeout=120,

@@ -46,7 +46,7 @@ def test_any_life_of_a_run(tmp_path_factory, rows, sequence, generator):
 
 @pytest.mark.slow
 @given(st.lists(moves, min_size=10, max_size=40), st.randoms(use_true_random=False))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_long_life_of_a_run(tmp_path_factory, rows, sequence, generator):
     live(tmp_path_factory, rows, sequence, generator)
 

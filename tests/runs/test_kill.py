@@ -1,5 +1,13 @@
 """Real kills: a process dies by SIGKILL at each crash point that this part owns, and goes on."""
 
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
 import pytest
 
 from surefoot import runs
@@ -87,15 +95,6 @@ def test_killed_again_and_again_no_row_is_lost(child, assert_killed, rows, tmp_p
 
 @pytest.mark.slow
 def test_killed_at_random_times(child, rows, tmp_path):
-    import os
-    import random
-    import signal
-    import subprocess
-    import sys
-    import textwrap
-    import time
-    from pathlib import Path
-
     code = textwrap.dedent(WRITE).replace("range(at + 1, 41)", "range(at + 1, 10**9)")
     folder = tmp_path / "run"
     everything = set()
@@ -104,7 +103,7 @@ def test_killed_at_random_times(child, rows, tmp_path):
     for _ in range(12):
         process = subprocess.Popen(
             [sys.executable, "-c", code, str(folder), str(at)],
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+            env=rows.child_environment(),
         )
         time.sleep(1 + generator.random() * 1.5)
         process.send_signal(signal.SIGKILL)
@@ -141,8 +140,6 @@ def test_a_writer_locks_its_run_until_it_dies(child, assert_killed, make, rows):
     """
     writer = make(steps=2)
     done = child(code, str(writer.folder))
-    import os
-
     assert f"being written by another trainer (process {os.getpid()}): wait" in done.stdout
     assert runs.open(writer.folder).signals["step"].to_list() == [1, 2]
     writer.close()

@@ -176,6 +176,27 @@ def test_a_skipped_step_has_update_zero(toy, backward, fused):
     assert np.isfinite(record.places["adam_rms"][[0, 1, 3, 4]]).all()
 
 
+def test_a_skipped_first_step_has_no_state_to_measure(toy, backward):
+    """As with fp16 and a first loss scale that is too large: moments of zeros, counter 0."""
+    optimizer = AdamW(toy.parameters(), lr=1e-2, fused=True)
+    meter = Meter(toy, optimizer, sample_every=2)
+    for step in (1, 2, 4):
+        optimizer.zero_grad()
+        backward(toy)
+        if step < 4:
+            toy[1].bias.grad[0] = math.inf
+        old = _weights(toy)
+        guarded_step(optimizer, found_inf=meter.norms(step).found_inf)
+        meter.after_update(step)
+        meter.record(step, 0, {})
+        record = meter.flush()
+        if step < 4:
+            assert record.values.keys() == {"grad_norm", "param_norm"}
+    change = np.array([float((n - o).norm()) for n, o in zip(_weights(toy), old, strict=True)])
+    _check_update(record, change, _weights(toy))
+    np.testing.assert_allclose(record.places["adam_rms"][1:], 1, rtol=1e-3)
+
+
 def test_a_parameter_without_gradient_did_not_change(toy, backward):
     optimizer = AdamW(toy.parameters(), lr=1e-2)
     meter = Meter(toy, optimizer, sample_every=1)

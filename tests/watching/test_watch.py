@@ -208,6 +208,18 @@ def test_a_gradient_scaler_that_leaves_out_steps(model, loss_of, recorder, fused
         assert records[2].values["update_rms"] == 0
 
 
+def test_whether_a_step_was_skipped_is_read_before_the_flag_is_used_again(model, loss_of, recorder):
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    watching = watch(model, optimizer, detector=recorder)
+    loss_of(model).backward()
+    optimizer.found_inf = torch.ones(())
+    optimizer.step()
+    optimizer.found_inf.zero_()
+    watching.step()
+    watching.finish()
+    assert recorder.records[0].values["update_skipped"] == 1
+
+
 def test_an_optimizer_that_is_given_a_closure(model, optimizer, loss_of, recorder):
     """As Lightning does: the gradient is made within the step."""
     watching = watch(model, optimizer, detector=recorder, sample_every=1)

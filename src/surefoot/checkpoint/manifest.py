@@ -129,7 +129,10 @@ def check_sizes(folder: Path, manifest: Manifest) -> None:
     """
     # The temporary one is what a kill leaves of a rewrite of the manifest (a late quarantine).
     own = (MANIFEST, MANIFEST + TEMPORARY)
-    present = {path.name: path.lstat() for path in folder.iterdir() if path.name not in own}
+    try:
+        present = {path.name: path.lstat() for path in folder.iterdir() if path.name not in own}
+    except OSError as error:  # rotated out while being read, say
+        raise CheckpointError(f"{folder}: cannot be listed ({error.strerror})") from error
     for name, entry in manifest.files.items():
         status = present.pop(name, None)
         if status is None:

@@ -110,6 +110,7 @@ class CheckpointStore:
         present = ranks.first(lambda: self._prepare(step, quarantine))
         if present is not None:
             return present
+        self._oldest_provisional = None
         writing = places.writing_path(self._folder, step)
 
         def write() -> dict[str, FileEntry]:
@@ -151,7 +152,6 @@ class CheckpointStore:
         write_atomic(writing / MANIFEST, manifest.encode())  # flushes the folder's entries as well
         places.commit(self._folder, step)
         rotate(self._folder, keep_newest=self._keep_newest, interval=self._interval)
-        self._oldest_provisional = None
         return Known(folder=places.final_path(self._folder, step), manifest=manifest).info
 
     # Loading

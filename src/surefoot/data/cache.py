@@ -83,8 +83,7 @@ class Cache:
                 with contextlib.suppress(DataError, OSError):
                     return open_(final)
                 if alone:
-                    for left in final.parent.glob(f"{_LEFT}{key}-*"):
-                        shutil.rmtree(left, ignore_errors=True)  # its builder was killed
+                    _remove_leftovers(final.parent, key)
                 self._build(final, open_, build)
         return open_(final)
 
@@ -110,8 +109,7 @@ class Cache:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
             fsync_dir(final.parent)
-            with contextlib.suppress(OSError):
-                shutil.rmtree(bad) if bad.is_dir() else bad.unlink()
+            _remove(bad)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
@@ -122,14 +120,17 @@ class Cache:
         line = json.dumps({"sha256": hashlib.sha256(text.encode()).hexdigest(), "value": value})
         with self._writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = path.with_name(f"{_LEFT}{secrets.token_hex(8)}")
-            try:
-                temporary.write_text(line)
-                fsync_file(temporary)
-                temporary.replace(path)
-            finally:
-                temporary.unlink(missing_ok=True)
-            fsync_dir(path.parent)
+            with self._locked(path.parent, key) as alone:
+                if alone:
+                    _remove_leftovers(path.parent, key)
+                temporary = path.with_name(f"{_LEFT}{key}-{secrets.token_hex(8)}")
+                try:
+                    temporary.write_text(line)
+                    fsync_file(temporary)
+                    temporary.replace(path)
+                finally:
+                    _remove(temporary)
+                fsync_dir(path.parent)
 
     def recall(self, kind: str, key: str) -> dict[str, Any] | None:
         """What :meth:`remember` kept, or None if there is nothing whole."""
@@ -174,3 +175,14 @@ class Cache:
             except OSError:
                 held = False
             yield held
+
+
+def _remove_leftovers(folder: Path, key: str) -> None:
+    """Remove what killed builders of an entry left; its lock is held, so none is at work."""
+    for left in folder.glob(f"{_LEFT}{key}-*"):
+        _remove(left)
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -2,8 +2,9 @@
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ from surefoot.data.survey import Survey, surveyed
 from surefoot.data.token_writer import TokenWriter
 from surefoot.data.tokenizer import Tokenizer
 from surefoot.data.tokens import TokenFile
+
+T = TypeVar("T")
 
 TRAIN, VALIDATION = "train.tokens", "validation.tokens"
 
@@ -54,7 +57,8 @@ def write_tokens(
     train, validation = folder / TRAIN, folder / VALIDATION
     documents = surveyed(source, survey, cache)
     with TokenWriter(train, itemsize) as kept, TokenWriter(validation, itemsize) as held_out:
-        for batch in _batches(survey.split.assign(documents)):
+        assigned = survey.split.assign(documents)
+        for batch in _groups(assigned, lambda item: len(item[0].text)):
             for (document, held), tokens in zip(batch, encode(batch, tokenizer), strict=True):
                 (held_out if held else kept).add(document.file, document.number, tokens)
                 done += len(document.text)
@@ -66,30 +70,24 @@ def write_tokens(
 
 
 def encode(
-    batch: Iterable[tuple[Document, bool]], tokenizer: Tokenizer
+    batch: Sequence[tuple[Document, bool]], tokenizer: Tokenizer
 ) -> list[NDArray[np.uint32]]:
     """Tokens of each document, the end of text too; long ones are encoded in pieces."""
-    pieces: list[str] = []
-    owners: list[int] = []
-    count = 0
-    for document, _ in batch:
-        for piece in cut(document.text) if tokenizer.cuttable else [document.text]:
-            pieces.append(piece)
-            owners.append(count)
-        count += 1
-    tokens: list[list[NDArray[np.uint32]]] = [[] for _ in range(count)]
-    start = 0
-    while start < len(pieces):  # a batch may be one huge document: only some pieces at a time
-        stop, length = start, 0
-        while stop < len(pieces) and (stop == start or length < _BATCH_CHARACTERS):
-            length += len(pieces[stop])
-            stop += 1
-        encoded = tokenizer.encode_batch(pieces[start:stop])
-        for owner, ids in zip(owners[start:stop], encoded, strict=True):
-            tokens[owner].append(np.array(ids, dtype=np.uint32))
-        start = stop
+    parts: list[list[NDArray[np.uint32]]] = [[] for _ in batch]
+    # A batch may be one huge document, so only some of the pieces are there at a time.
+    for group in _groups(_pieces(batch, tokenizer.cuttable), lambda item: len(item[1])):
+        encoded = tokenizer.encode_batch([piece for _, piece in group])
+        for (owner, _), ids in zip(group, encoded, strict=True):
+            parts[owner].append(np.array(ids, dtype=np.uint32))
     end = np.array([tokenizer.end_of_text], dtype=np.uint32)
-    return [np.concatenate([*parts, end]) for parts in tokens]
+    return [np.concatenate([*part, end]) for part in parts]
+
+
+def _pieces(batch: Sequence[tuple[Document, bool]], cuttable: bool) -> Iterator[tuple[int, str]]:
+    """Pieces of text and the number of the document that each belongs to."""
+    for owner, (document, _) in enumerate(batch):
+        for piece in cut(document.text) if cuttable else [document.text]:
+            yield owner, piece
 
 
 def cut(text: str) -> Iterator[str]:
@@ -104,16 +102,15 @@ def cut(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _batches(
-    documents: Iterable[tuple[Document, bool]],
-) -> Iterator[list[tuple[Document, bool]]]:
-    batch: list[tuple[Document, bool]] = []
-    length = 0
-    for item in documents:
-        batch.append(item)
-        length += len(item[0].text)
-        if length >= _BATCH_CHARACTERS:
-            yield batch
-            batch, length = [], 0
-    if batch:
-        yield batch
+def _groups(items: Iterable[T], length: Callable[[T], int]) -> Iterator[list[T]]:
+    """Consecutive items in lists of about 1 Mi characters."""
+    group: list[T] = []
+    total = 0
+    for item in items:
+        group.append(item)
+        total += length(item)
+        if total >= _BATCH_CHARACTERS:
+            yield group
+            group, total = [], 0
+    if group:
+        yield group

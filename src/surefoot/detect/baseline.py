@@ -10,8 +10,8 @@ Three things keep it honest:
   first fall the estimate errs towards silence, and only a fall that has lasted is extrapolated.
 * How far out a value must be before it is an outlier depends on the tail of that very run. Two
   quantiles of the standardised innovations (90 % and 99 %) are followed, and the threshold
-  extrapolates them: q99 (q99 / q90)^1.5, at least 6 noise units. Normal noise stays at 6, Student's
-  t with four degrees of freedom gives 13, which it passes once in 10^4 steps. Quantiles know how
+  extrapolates them: q99 (q99 / q90)^1.75, at least 6 noise units. Normal noise gives 6.6, Student's
+  t with four degrees of freedom 16, which it passes once in some 20 000 steps. Quantiles know how
   often, not how far: rare real spikes, however high, do not raise it.
 """
 
@@ -105,7 +105,7 @@ class Course:
 
     def threshold(self) -> float:
         """Noise units from which a value is an outlier of *this* signal."""
-        tail = math.exp(2.5 * self.high - 1.5 * self.mid)
+        tail = math.exp(2.75 * self.high - 1.75 * self.mid)
         return min(max(tail, THRESHOLD_LOW), THRESHOLD_HIGH) * self.doubt()
 
     def doubt(self) -> float:
@@ -176,7 +176,7 @@ class Course:
             self.high = max(self.high, self.mid)
 
     def _gain(self) -> float:
-        return 0.02 + 4.0 / (self.count + 40)
+        return 0.01 + 4.0 / (self.count + 40)
 
     def note_outlier(self) -> None:
         """Count a value far out in the tail that was kept out of everything else."""

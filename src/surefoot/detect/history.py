@@ -118,7 +118,7 @@ class History:
         shift = max(1.0, median(s for s in scores[-12:] if s is not None))
         last = _sum_start(scores, shift / 2)
         middle = min(last, _sum_start(scores, max(0.5, shift / 4)))
-        first = min(middle, _sum_start(scores, max(0.5, shift / 8)))
+        first = min(middle, _sum_start(scores, max(0.25, shift / 8)))
         signal = "loss"
         for index in range(max(0, first - 8), middle):
             score = entries[index].grad_score

@@ -116,8 +116,9 @@ class OpenIncident:
         At the end of the data, when no more will come, four records are enough.
         """
         if at_end and STREAK_AT_END <= self.streak < STREAK:
-            values = [value for _, value, _ in self.recent][-self.streak :]
-            slack = self.tolerance * math.sqrt(STREAK / self.streak)
+            records = max(STREAK_AT_END, self.streak // 2)
+            values = [value for _, value, _ in self.recent][-records:]
+            slack = self.tolerance * math.sqrt(STREAK / records)
             back = self.level is None or fmean(values) - self.level <= slack
             return self.back_step if back else None
         if self.streak < STREAK:

@@ -21,6 +21,8 @@ def guarded_step(
     There the host reads the flag only if the step changed what ``where`` cannot choose: state made
     by a first step, Python numbers in the state or in a group, tensors kept on another device.
 
+    Gradients are left divided where the update was made.
+
     Args:
         optimizer: any torch optimizer whose ``step`` takes no closure.
         found_inf: 0-d fp32, 1 where a gradient holds NaN or inf, else 0.

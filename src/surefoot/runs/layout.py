@@ -125,7 +125,7 @@ def is_integer(name: str) -> bool:
 
 
 def _whole(name: str, value: float) -> int:
-    whole = int(value) if value == value and abs(value) < 2**63 else None
+    whole = int(value) if -(2**63) <= value < 2**63 else None
     if whole is None or whole != value:
         raise ValueError(f"signal {name!r} is a counter: expected a whole number, got {value!r}")
     return whole

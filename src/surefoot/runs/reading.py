@@ -83,6 +83,7 @@ def _check(path: Path | str) -> Path:
         raise RunFolderError(f"no run folder at {path}: expected a folder with {SPEC} in it")
     if not any((folder / name).exists() for name in (SPEC, SIGNALS, ledger.NAME)):
         raise RunFolderError(f"{path} is not a run folder: it has no {SPEC}")
+    _spec(folder, [])  # Before anything else is read in a format that may be another.
     return folder
 
 

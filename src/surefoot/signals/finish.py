@@ -75,28 +75,35 @@ def _finish_adam(
     values: dict[str, float | int],
     places: dict[str, Vector],
 ) -> None:
-    """Signals of Adam's state; the formulas are those of :mod:`surefoot.signals.adam`."""
-    hyper = note.hyper
-    measured = [index for index, h in enumerate(hyper) if h is not None]
-    sizes = parameters.sizes[measured]
+    """Signals of Adam's state; the formulas are those of :mod:`surefoot.signals.adam`.
+
+    A parameter counts once an update of it was made: where the very first steps were skipped there
+    are moments, of zeros, but no bias correction.
+    """
+    read = np.array([index for index, h in enumerate(note.hyper) if h is not None])
+    live = arrays["counters_after"][read] > 0
+    index = read[live]
+    if not len(index):
+        return
+    before, after = arrays["counters_before"][index], arrays["counters_after"][index]
+    sizes = parameters.sizes[index]
+    starts = np.cumsum([0, *(parameters.counts[i] for i in read[:-1])])
+    hyper = [h for i in index if (h := note.hyper[i]) is not None]
 
     def table(name: str) -> Vector:
-        return np.array([getattr(h, name) for h in hyper if h is not None], dtype=np.float64)
+        return np.array([getattr(h, name) for h in hyper], dtype=np.float64)
+
+    def total(name: str, power: int) -> Vector:
+        found: Vector = np.add.reduceat(arrays[name] ** power, starts)[live]
+        return found
 
     def spread(found: Vector, missing: float) -> Vector:
         full = np.full(len(parameters), missing)
-        full[measured] = found
+        full[index] = found
         return full
 
-    def total(chunks: Vector) -> Vector:
-        counts = [parameters.counts[index] for index in measured]
-        starts = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.intp)
-        return np.add.reduceat(chunks, starts)
-
-    before, after = arrays["counters_before"][measured], arrays["counters_after"][measured]
     c1, c2 = 1 - table("beta1") ** after, 1 - table("beta2") ** after
-    squares = total(arrays["adam_rms"] ** 2) * c2
-    below = total(arrays["below_eps"])
+    squares, below = total("adam_rms", 2) * c2, total("below_eps", 1)
     places["adam_rms"] = spread(np.sqrt(squares / sizes), np.nan)
     values["adam_rms"] = float(np.sqrt(squares.sum() / sizes.sum()))
     places["eps_share"] = spread(below / sizes, np.nan)
@@ -105,8 +112,8 @@ def _finish_adam(
         return
     rates = np.array(note.rates, dtype=np.float64)
     rates = np.where(np.isnan(rates), arrays.get("rates", rates), rates)
-    lr = rates[[h.group for h in hyper if h is not None]]
-    change = np.sqrt(total(arrays["update"] ** 2)) * np.sqrt(c2) / c1
+    lr = rates[[h.group for h in hyper]]
+    change = np.sqrt(total("update", 2)) * np.sqrt(c2) / c1
     change *= np.abs(lr / (1 - lr * table("decay")))
     # A step that was skipped on the device left the counter and the parameter as they were.
     change = spread(np.where(after > before, change, 0.0), 0.0)
