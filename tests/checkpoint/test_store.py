@@ -448,10 +448,3 @@ def test_the_sketch_of_the_package_runs(tmp_path, monkeypatch):
     exec(sketch, names)
     assert names["step"] == 100
     assert names["changed"] == ()
-
-
-def test_exported_names_are_sorted_and_there():
-    import surefoot.checkpoint as package
-
-    assert list(package.__all__) == sorted(package.__all__, key=lambda n: (n.lower() == n, n))
-    assert all(hasattr(package, name) for name in package.__all__)

@@ -178,7 +178,7 @@ def test_a_damaged_cache_is_built_anew(write, make, tmp_path, words, damage):
     expected = first.train.batch(range(20)).tolist()
     path = {
         "tokenizer": first.tokenizer_path,
-        "survey": next((tmp_path / "cache" / "surveys").iterdir()),
+        "survey": next((tmp_path / "cache" / "surveys").glob("*.json")),
     }.get(damage, first.train.files[0].path)
     whole = bytearray(path.read_bytes())
     if damage == "gone":

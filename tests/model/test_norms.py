@@ -43,3 +43,12 @@ def test_norms_compute_in_the_dtype_of_their_weight(kind):
 
 def test_a_row_of_zeros_stays_zero():
     assert not RMSNorm(4, 1e-6)(torch.zeros(2, 4)).any()
+
+
+def test_backward_within_autocast_is_exact():
+    x = torch.randn(9, 64, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    norm = RMSNorm(64, 1e-6)
+    expected = torch.autograd.grad(norm(x).square().sum(), (x, norm.weight))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        got = torch.autograd.grad(norm(x).square().sum(), (x, norm.weight))
+    assert all(torch.equal(a, b) for a, b in zip(got, expected, strict=True))

@@ -205,6 +205,15 @@ def test_a_long_run_ends_in_files_near_the_limit():
     assert len(sizes) < 10_000 * 4 // 320 + 40
 
 
+def test_a_wider_range_with_gaps_does_not_hide_the_rows_within(table, rows, tmp_path):
+    inner = commit(tmp_path, table(3, 4))
+    commit(tmp_path, unite([table(1, 2), table(5, 6)]))
+    found = read_segments(tmp_path)
+    assert found.covered == ()
+    assert inner in [segment for segment, _ in found.good]
+    assert rows.frame_bits(unite(found.frames)) == span(rows, 1, 6)
+
+
 def test_covers():
     def make(first, last):
         return Segment(first, last, None)

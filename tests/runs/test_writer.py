@@ -8,9 +8,10 @@ import polars as pl
 import pytest
 
 from surefoot import runs
-from surefoot.errors import RunFolderError
+from surefoot.errors import RunFolderError, StorageError
 from surefoot.records import CATALOGUE, StepRecord, TrainSpec
 from surefoot.runs import RunWriter
+from surefoot.runs.lock import is_held
 
 
 def keys(*spans):
@@ -285,6 +286,15 @@ def test_parents_are_made_and_abandoned_drafts_swept(make, tmp_path):
     assert sorted(p.name for p in draft.parent.iterdir()) == [young.name, "run"]
 
 
+def test_whether_a_trainer_writes_can_be_asked(make, rows, tmp_path):
+    assert is_held(tmp_path) is None
+    writer = make()
+    assert is_held(writer.folder) is True
+    writer.close()
+    assert is_held(writer.folder) is False
+    RunWriter.resume(writer.folder, 0, rows.PLACES).close()
+
+
 def test_places_may_grow_at_the_end_and_never_change(make, rows):
     writer = make(steps=2)
     writer.set_places({"grad_norm": ["a", "b", "c", "d"], "adam_rms": ["q"]})
@@ -343,10 +353,63 @@ def test_a_damaged_segment_is_set_aside_where_new_rows_come(make, rows):
     writer.close()
     run = runs.open(writer.folder)
     assert rows.frame_bits(run.signals) == rows.expected(keys((0, 1, 4), (1, 5, 8)))
-    assert (writer.folder / "attempts/0/000000005-000000008.parquet").read_bytes() == data
+    assert (writer.folder / "attempts/0/000000005-000000008.parquet.damaged").read_bytes() == data
     everything = rows.frame_bits(runs.all_attempts(writer.folder))
     assert everything == rows.expected(keys((0, 1, 4), (0, 9, 12), (1, 5, 8)))
     assert any("damaged" in problem for problem in run.events[-1].data["problems"])
+
+
+def test_a_damaged_segment_does_not_take_the_place_of_the_rows_it_held(make, rows, monkeypatch):
+    # Killed between the commit of a segment and the reset of the journal: the rows are in both.
+    writer = make(steps=8)
+    monkeypatch.setattr(writer._journal, "reset", lambda: None)
+    writer.flush()
+    rows.die(writer)
+    (writer.folder / "signals/000000001-000000008.parquet").write_bytes(b"damaged")
+    assert rows.frame_bits(runs.open(writer.folder).signals) == rows.expected(keys((0, 1, 8)))
+    for step in (4, 0):
+        RunWriter.resume(writer.folder, step, rows.PLACES).close()
+        found = rows.frame_bits(runs.all_attempts(writer.folder))
+        assert found == rows.expected(keys((0, 1, 8)))
+    assert runs.open(writer.folder).problems == ()
+
+
+def test_a_failure_at_the_very_end_of_resume_lets_the_next_writer_in(
+    make, rows, full_disk, monkeypatch
+):
+    writer = make(steps=2)
+    writer.close()
+    full_disk()
+    monkeypatch.setattr(os, "pwrite", lambda *args: 0)
+    with pytest.raises(StorageError, match=r"events\.jsonl"):
+        RunWriter.resume(writer.folder, 2, rows.PLACES)
+    full_disk.stop()
+    writer = RunWriter.resume(writer.folder, 2, rows.PLACES)
+    assert writer.attempt == 1
+    writer.close()
+
+
+def test_steps_may_have_gaps_and_merges_keep_every_row(make, rows, monkeypatch):
+    # What another loop records every third step.
+    writer = make(compact_rows=2)
+    steps = list(range(3, 150, 3))
+    for step in steps:
+        writer.append(rows.make(0, step))
+    # A leftover of a merge: it is within the range of another, which has no row of every step.
+    monkeypatch.setattr("surefoot.runs.segments.discard", lambda folder, segments: None)
+    for step in range(150, 201, 3):
+        writer.append(rows.make(0, step))
+        steps.append(step)
+    rows.die(writer)
+    monkeypatch.undo()
+    expected = rows.expected([(0, step) for step in steps])
+    assert rows.frame_bits(runs.open(writer.folder).signals) == expected
+    writer = RunWriter.resume(writer.folder, 160, rows.PLACES)
+    writer.close()
+    assert rows.frame_bits(runs.all_attempts(writer.folder)) == expected
+    run = runs.open(writer.folder)
+    assert run.signals["step"].to_list() == [step for step in steps if step <= 160]
+    assert run.problems == ()
 
 
 def test_closing_twice_and_in_an_error(make):

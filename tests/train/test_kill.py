@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -70,12 +72,11 @@ def whole(tiny, command, tmp_path_factory):
 
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_and_resumed_equals_uninterrupted(point, tiny, command, whole, tmp_path):
+    # Segments are merged once there are eight.
+    often = ["--set", "checkpoint.every=1"] if point.startswith("merge") else []
     killed = command(
         tmp_path,
-        "train",
-        str(tiny / "tiny.toml"),
-        "--name",
-        "x",
+        *("train", str(tiny / "tiny.toml"), "--name", "x", *often),
         environment={"SUREFOOT_CRASH_AT": point},
     )
     assert killed.returncode == -9, killed.stderr
@@ -132,6 +133,55 @@ def test_sigterm_saves_and_resumes_bit_equal(tiny, command, whole, tmp_path):
     assert resumed.returncode == 0, resumed.stderr
     assert "resuming x at step 6" in resumed.stderr
     assert_same_run(tmp_path / "runs" / "x", whole)
+
+
+MUTANT = """
+import sys
+from surefoot.train.loop import _Loop
+
+def checkpoint_then_rows(self, stop):
+    self.job.save(self.reason(stop))
+    self.take(self.job.step.meter.flush())
+
+_Loop.checkpoint = checkpoint_then_rows
+from surefoot.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_trainer_that_saves_before_its_rows_would_be_noticed(tiny, command, whole, tmp_path):
+    killed = subprocess.run(
+        [sys.executable, "-c", MUTANT, "train", str(tiny / "tiny.toml"), "--name", "x"],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "SUREFOOT_CRASH_AT": "checkpoint.after_rename:2",
+        },
+        capture_output=True,
+        check=False,
+    )
+    assert killed.returncode == -9, killed.stderr
+    assert command(tmp_path, "train", "--name", "x", "--resume").returncode == 0
+    with pytest.raises(AssertionError):
+        assert_same_run(tmp_path / "runs" / "x", whole)
+
+
+def test_rows_are_in_durable_segments_before_a_checkpoint_is_written(tiny, tmp_path, monkeypatch):
+    folder, seen = tmp_path / "x", []
+    save = CheckpointStore.save
+
+    def watched(self, step, *arguments, **options):
+        files = sorted((folder / "signals").glob("*.parquet"))
+        steps = pl.read_parquet(files)["step"].to_list() if files else []
+        assert sorted(steps) == list(range(1, step + 1))
+        seen.append(step)
+        return save(self, step, *arguments, **options)
+
+    monkeypatch.setattr(CheckpointStore, "save", watched)
+    recipe, sources = load(tiny / "tiny.toml", ["schedule.steps=6", "checkpoint.every=2"])
+    train(create(recipe, sources, folder, join("cpu"), say=lambda line: None), TerminateAt(99))
+    assert seen == [0, 2, 4, 6]
 
 
 def test_ledger_tells_every_start(whole):

@@ -30,16 +30,20 @@ QUARANTINE = 32
 CLIP = 3.0
 BELOW_RUN = 5
 KNOWN_FROM = 16
-TAIL_FROM = 24
+TAIL_FROM = 128
+SETTLED = 400
+JITTER_FACTOR = 2.5
 THRESHOLD_LOW, THRESHOLD_HIGH = 6.0, 30.0
 _MEAN_ABS_TO_SIGMA = 1.2533
 _MEDIAN_ABS_TO_SIGMA = 1.4826
+_SECOND_DIFFERENCE_TO_SIGMA = 1.2533 / math.sqrt(6.0)
 _NORMAL_Q90, _NORMAL_Q99 = math.log(1.2816), math.log(2.3263)
 _NUMBERS = (
     "count",
     "level",
     "drift",
     "fast",
+    "jitter",
     "mid",
     "high",
     "low",
@@ -61,6 +65,7 @@ class Course:
         level: where the signal runs.
         drift: mean innovation, negative while the signal falls.
         fast: noise over about 40 values; it follows a noise that grows.
+        jitter: noise from second differences; blind to a trend, and to slow noise.
         mid: log of the 90 % quantile of the innovations in noise units.
         high: log of the 99 % quantile.
         low: lowest level so far.
@@ -74,7 +79,7 @@ class Course:
         self.prior = prior
         self.count = 0
         self.level = self.drift = 0.0
-        self.fast = prior
+        self.fast = self.jitter = prior
         self.mid, self.high = _NORMAL_Q90, _NORMAL_Q99
         self.low = self.top = 0.0
         self.below = 0
@@ -101,7 +106,11 @@ class Course:
             return max(self.fast, self.prior)
         ordered = self._ordered
         middle = ordered[len(ordered) // 2] * _MEDIAN_ABS_TO_SIGMA if ordered else 0.0
-        return max(middle, self.fast, self.floor)
+        noise = max(middle, self.fast)
+        if self.count < SETTLED:
+            # A steep fall passes for noise; the second difference does not see it.
+            noise = min(noise, JITTER_FACTOR * self.jitter)
+        return max(noise, self.floor)
 
     def threshold(self) -> float:
         """Noise units from which a value is an outlier of *this* signal."""
@@ -128,6 +137,8 @@ class Course:
 
     def learn(self, value: float) -> None:
         """Take up a value that was not told as abnormal."""
+        if len(self._newest) >= 2:
+            self._learn_jitter(abs(value - 2.0 * self._newest[-1] + self._newest[-2]))
         self._newest.append(value)
         if self.count == 0:
             self.count, self.level, self.low, self.top = 1, value, value, value
@@ -174,6 +185,12 @@ class Course:
             self.mid += 0.5 * gain * (0.9 if standard > math.exp(self.mid) else -0.1)
             self.high += gain * (0.99 if standard > math.exp(self.high) else -0.01)
             self.high = max(self.high, self.mid)
+
+    def _learn_jitter(self, difference: float) -> None:
+        size = difference * _SECOND_DIFFERENCE_TO_SIGMA
+        if self.count >= KNOWN_FROM:
+            size = min(size, CLIP * self.jitter)
+        self.jitter += (size - self.jitter) / min(self.count, FAST_SPAN)
 
     def _gain(self) -> float:
         return 0.01 + 4.0 / (self.count + 40)

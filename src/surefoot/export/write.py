@@ -17,6 +17,7 @@ from surefoot.errors import StorageError, UsageError
 from surefoot.export.families import Family, family_of
 from surefoot.model import Decoder
 from surefoot.recipe import Architecture
+from surefoot.runs import fsync_dir, fsync_file
 
 
 def to_transformers(model: Decoder, tokenizer_path: Path, out: Path, end_of_text: int) -> Path:
@@ -34,7 +35,7 @@ def to_transformers(model: Decoder, tokenizer_path: Path, out: Path, end_of_text
         end_of_text: id of the token that ends a document.
 
     Returns:
-        ``out``.
+        ``out``, absolute.
 
     Raises:
         UsageError: if no transformers class fits (the field is named), ``out`` holds something, or
@@ -44,6 +45,7 @@ def to_transformers(model: Decoder, tokenizer_path: Path, out: Path, end_of_text
     architecture = model.architecture
     family = family_of(architecture)
     eos = _end_token(tokenizer_path, end_of_text, architecture.vocab_size)
+    out = out.absolute()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} exists and is not an empty folder: give --out a new one")
     weights = exported_weights(model, family)
@@ -66,7 +68,11 @@ def to_transformers(model: Decoder, tokenizer_path: Path, out: Path, end_of_text
             _write_json(folder / "tokenizer_config.json", tokenizer)
             (folder / "tokenizer.json").write_bytes(tokenizer_path.read_bytes())
             save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+            for file in folder.iterdir():
+                fsync_file(file)
+            fsync_dir(folder)
             folder.rename(out)
+            fsync_dir(out.parent)
     except Exception as error:  # safetensors raises an Exception of its own for a full disk
         raise StorageError(f"cannot write {out}: {error}; nothing was left there") from error
     return out

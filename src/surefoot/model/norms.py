@@ -78,12 +78,13 @@ class _RMSNorm(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         # The inverse RMS is computed anew, not saved, so that second derivatives are right too.
         x, weight = ctx.saved_tensors
-        inverse = _inverse_rms(x, ctx.eps)
-        normal = x * inverse
-        product = grad * normal
-        mean = torch.matmul(product, weight[:, None]) / x.shape[-1]
-        grad_x = (grad * weight).addcmul_(normal, mean, value=-1).mul_(inverse)
-        return grad_x, product.reshape(-1, x.shape[-1]).sum(0), None
+        with torch.autocast("cpu", enabled=False):  # backward may be called within autocast
+            inverse = _inverse_rms(x, ctx.eps)
+            normal = x * inverse
+            product = grad * normal
+            mean = torch.matmul(product, weight[:, None]) / x.shape[-1]
+            grad_x = (grad * weight).addcmul_(normal, mean, value=-1).mul_(inverse)
+            return grad_x, product.reshape(-1, x.shape[-1]).sum(0), None
 
 
 def _inverse_rms(x: Tensor, eps: float) -> Tensor:

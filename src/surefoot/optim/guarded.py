@@ -66,8 +66,9 @@ class _Snapshot:
                     chosen.append((new, old))
                 else:
                     host = host or not (isinstance(new, _PLAIN) and new == old)
+        bad = found_inf > 0
         for new, old in chosen:
-            new.copy_(torch.where(found_inf.to(new.device) > 0, old, new))
+            new.copy_(torch.where(bad.to(new.device), old, new))
         if host and bool(found_inf):
             for now, before in self._kept():
                 for key in now.keys() - before.keys() - {"params"}:

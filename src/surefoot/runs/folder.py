@@ -176,6 +176,10 @@ class RunWriter:
                 compact_rows=compact_rows,
                 merge_bytes=merge_bytes,
             )
+        except Exception:
+            lock.release()
+            raise
+        try:
             writer.ledger.append(
                 "resumed",
                 step=step,
@@ -184,10 +188,10 @@ class RunWriter:
                 torn_bytes=trimmed.torn_bytes,
                 problems=[*problems, *trimmed.problems, *events.problems],
             )
-            return writer
         except Exception:
-            lock.release()
+            writer._let_go()
             raise
+        return writer
 
     def append(self, record: StepRecord) -> None:
         """Write one step's signals to the journal, with one unbuffered write.
@@ -240,13 +244,10 @@ class RunWriter:
         """Flush, and let the next writer in; calling it twice does no harm."""
         if self._closed:
             return
-        self._closed = True
         try:
             self.flush()
         finally:
-            self._journal.close()
-            self.ledger.close()
-            self._lock.release()
+            self._let_go()
 
     def __enter__(self) -> "RunWriter":
         return self
@@ -260,6 +261,12 @@ class RunWriter:
         # A disk that is full is not to hide the error that ended the block.
         with suppress(*(() if kind is None else (StorageError,))):
             self.close()
+
+    def _let_go(self) -> None:
+        self._closed = True
+        self._journal.close()
+        self.ledger.close()
+        self._lock.release()
 
     def _compact(self) -> None:
         segments.commit(self._signals, to_frame(self._journal.rows))

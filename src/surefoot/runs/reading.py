@@ -92,7 +92,8 @@ def _rows(folder: Path, problems: list[str]) -> "polars.DataFrame":
     written = journal.read_journal(here / journal.NAME)
     found = segments.read_segments(here, KNOWN)
     if written.problem is not None:
-        problems.append(f"{SIGNALS}/{journal.NAME} {written.problem}; what lies behind is left out")
+        behind = "; what lies behind is left out" if written.size else ""
+        problems.append(f"{SIGNALS}/{journal.NAME} {written.problem}{behind}")
     problems += [f"{SIGNALS}/{problem}" for problem in found.problems]
     return unite([*found.frames, to_frame(written.rows)])
 

@@ -9,6 +9,7 @@ import os
 import re
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ MERGE_BYTES = 64 << 20
 """About how large a segment grows by merging."""
 MERGE_COUNT = 8
 """How many segments a merge takes at least."""
+SET_ASIDE = ".damaged"
+"""Ending of a segment that could not be used and stood where a new one comes."""
 
 _NAME = re.compile(r"(\d{9,})-(\d{9,})\.parquet")
 # In the file's own metadata: the CRC-32 of all its bytes, these eight digits taken as zeros.
@@ -37,6 +40,11 @@ class Segment:
     first: int
     last: int
     path: Path = field(compare=False)
+
+    @property
+    def span(self) -> int:
+        """How many steps there are from its first to its last."""
+        return self.last - self.first + 1
 
     def covers(self, other: "Segment") -> bool:
         """Whether the other one's steps are all within this one's, and it is another file."""
@@ -109,9 +117,9 @@ def load(segment: Segment) -> "polars.DataFrame":
         raise ValueError("is torn or damaged: it does not match its checksum")
     try:
         frame = pl.read_parquet(io.BytesIO(data))
+        first, last = frame["step"][0], frame["step"][-1]
     except Exception as error:
         raise ValueError(f"cannot be read ({' '.join(str(error).split())[:200]})") from None
-    first, last = frame["step"][0], frame["step"][-1]
     if (first, last) != (segment.first, segment.last):
         raise ValueError(f"does not hold the steps of its name, but {first} to {last}")
     return frame
@@ -128,12 +136,12 @@ def _seal(data: bytes | bytearray) -> tuple[slice, bytes]:
 
 def list_segments(folder: Path) -> list[Segment]:
     """Every file of ``folder`` with a segment's name, by first step; nothing is opened."""
-    found = []
-    for path in folder.iterdir():
-        match = _NAME.fullmatch(path.name)
-        if match:
-            found.append(Segment(int(match[1]), int(match[2]), path))
-    return sorted(found)
+    return _segments(folder, [path.name for path in folder.iterdir()])
+
+
+def _segments(folder: Path, names: Sequence[str]) -> list[Segment]:
+    matches = [match for match in map(_NAME.fullmatch, names) if match]
+    return sorted(Segment(int(m[1]), int(m[2]), folder / m[0]) for m in matches)
 
 
 def read_segments(folder: Path, known: Sequence[str] = ()) -> Segments:
@@ -144,18 +152,12 @@ def read_segments(folder: Path, known: Sequence[str] = ()) -> Segments:
         known: names of other files that belong there.
     """
     cache: dict[Segment, polars.DataFrame | str] = {}
-    while True:
-        names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-        listed = [
-            Segment(int(match[1]), int(match[2]), folder / match[0])
-            for match in map(_NAME.fullmatch, names)
-            if match
-        ]
-        try:
-            return _read(folder, names, listed, known, cache)
-        except _Gone:
-            # A merge took a part away after it was listed: its rows are in a file not yet listed.
-            continue
+    while folder.is_dir():
+        names = sorted(path.name for path in folder.iterdir())
+        with suppress(_Gone):
+            return _read(folder, names, known, cache)
+        # A merge took a part away after it was listed: its rows are in a file not yet listed.
+    return Segments()
 
 
 class _Gone(Exception):
@@ -165,7 +167,6 @@ class _Gone(Exception):
 def _read(
     folder: Path,
     names: Sequence[str],
-    listed: Sequence[Segment],
     known: Sequence[str],
     cache: "dict[Segment, polars.DataFrame | str]",
 ) -> Segments:
@@ -173,9 +174,9 @@ def _read(
     covered: list[Segment] = []
     bad: list[Segment] = []
     problems: list[str] = []
-    # The widest first: what it covers need not be opened.
-    for segment in sorted(listed, key=lambda s: (s.first - s.last, s.first)):
-        if any(wider.covers(segment) for wider, _ in good):
+    # The widest first: what it covers need not be opened, if it has a row of every step.
+    for segment in sorted(_segments(folder, names), key=lambda s: (s.first - s.last, s.first)):
+        if any(wider.covers(segment) and wider.span == len(rows) for wider, rows in good):
             covered.append(segment)
             continue
         if segment not in cache:
@@ -199,7 +200,7 @@ def _read(
         if name != stem and (stem in known or _NAME.fullmatch(stem)):
             temporary.append(folder / name)
             problems.append(f"{name} is what a write that was cut short left; ignored")
-        elif name not in known and not _NAME.fullmatch(name):
+        elif not (name in known or _NAME.fullmatch(name) or name.endswith(SET_ASIDE)):
             problems.append(f"{name} does not belong here; ignored")
     return Segments(
         good=tuple(sorted(good, key=lambda pair: pair[0])),
@@ -236,15 +237,16 @@ def merge_newest(folder: Path, limit: int = MERGE_BYTES) -> None:
     """
     listed = list_segments(folder)
     number = mergeable([s.path.stat().st_size for s in listed], limit)
-    frames = []
+    parts: dict[Segment, polars.DataFrame] = {}
     for part in reversed(listed[len(listed) - number :]):
         try:
-            frames.append(load(part))
+            parts[part] = load(part)
         except ValueError:
             break  # damaged: reading reports it, and nothing is merged over it
-    if len(frames) >= MERGE_COUNT:
-        merged = commit(folder, unite(frames[::-1]), before="merge", after="merge")
-        discard(folder, [part for part in listed if merged.covers(part)])
+    if len(parts) >= MERGE_COUNT:
+        frames = list(parts.values())[::-1]
+        merged = commit(folder, unite(frames), before="merge", after="merge")
+        discard(folder, [part for part in parts if part != merged])
 
 
 def discard(folder: Path, segments: Sequence[Segment]) -> None:

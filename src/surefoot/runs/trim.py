@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surefoot.runs import journal, segments
-from surefoot.runs.durable import fsync_dir, make_dir, remove, write_atomic
+from surefoot.runs.durable import fsync_dir, make_dir, remove, storage_errors, write_atomic
 from surefoot.runs.layout import Row
 from surefoot.runs.places import NAME as PLACES
 from surefoot.runs.tables import KEY, to_frame, unite
@@ -67,7 +67,7 @@ def trim(folder: Path, step: int, attempt: int) -> Trimmed:
     found = segments.read_segments(here, KNOWN)
     here_rows = unite([*found.frames, to_frame(written.rows)])
     # The ledger knows, unless somebody deleted it.
-    in_rows = here_rows["attempt"].to_list()
+    in_rows = here_rows.select("attempt").max().to_series().drop_nulls()
     ended = max([attempt, *attempt_folders(folder), *in_rows])
     there = folder / ATTEMPTS / str(ended)
     moved = segments.read_segments(there, (TORN,))
@@ -81,7 +81,7 @@ def trim(folder: Path, step: int, attempt: int) -> Trimmed:
     pool = unite([here_rows, *moved.frames])
     lost = _behind(pool, step)
     # 1. What is lost is there before it goes here ...
-    target = _move(lost, there, moved) if len(lost) else None
+    target = _move(lost, there) if len(lost) else None
     # 2. ... what an earlier trim moved too far comes back ...
     back = _through(pool, step).join(here_rows, on=list(KEY), how="anti")
     if len(back):
@@ -137,7 +137,7 @@ def _make(there: Path) -> None:
     make_dir(there)
 
 
-def _move(lost: "polars.DataFrame", there: Path, moved: segments.Segments) -> segments.Segment:
+def _move(lost: "polars.DataFrame", there: Path) -> segments.Segment:
     _make(there)
     return segments.commit(there, lost, before=None, after=None)
 
@@ -150,7 +150,9 @@ def _keep_torn(path: Path, start: int, there: Path) -> None:
 
 
 def _not_in(frame: "polars.DataFrame", rows: Sequence[Row]) -> list[Row]:
-    committed = set(frame.select(KEY).iter_rows())
+    """The rows of a journal that are not in ``frame`` too."""
+    both = to_frame(rows).join(frame, on=list(KEY), how="semi")
+    committed = set(both.select(KEY).iter_rows())
     return [row for row in rows if (row.attempt, row.step) not in committed]
 
 
@@ -168,7 +170,10 @@ def _cut_segments(
 
 
 def _set_aside(bad: segments.Segment, there: Path) -> None:
+    """Take a file that cannot be read out of the way of new rows, under a name no row will take."""
     _make(there)
-    bad.path.replace(there / bad.path.name)
+    target = there / (bad.path.name + segments.SET_ASIDE)
+    with storage_errors(target):
+        bad.path.replace(target)
     fsync_dir(there)
     fsync_dir(bad.path.parent)

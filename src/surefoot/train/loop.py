@@ -77,10 +77,7 @@ class _Loop:
                 done = job.state.step == last
                 stop = self.vote.cast(interrupt.received)
                 if done or stop is not None or job.state.step % job.recipe.checkpoint.every == 0:
-                    self.take(job.step.meter.flush())
-                    if not self.halting:
-                        job.save(self.reason(stop))
-                    self.mark = time.perf_counter()
+                    self.checkpoint(stop)
                 if self.halting:
                     return self.halt()
                 if stop is not None and not done:
@@ -125,6 +122,13 @@ class _Loop:
             )
         )
         crash_point("step")
+
+    def checkpoint(self, stop: int | None) -> None:
+        """Hand over the record still on the device, then save: a checkpoint has all its rows."""
+        self.take(self.job.step.meter.flush())
+        if not self.halting:
+            self.job.save(self.reason(stop))
+        self.mark = time.perf_counter()
 
     def take(self, record: StepRecord | None) -> None:
         """Store a record, have it judged, and note what the detector finds."""
