@@ -13,99 +13,98 @@ import torch.nn.functional as F
 from torch import nn
 from train_sides import Surefoot, recipe_of
 
-from surefoot.detect import LossDetector
 from surefoot.model import loss_sums
-from surefoot.records import StepRecord
+from surefoot.model.attention import largest_logit
 
 
-def clock(work: Callable[[], object], repeats: int) -> float:
-    """Median milliseconds."""
-    work()
+def clock(work: Callable[[], object], repeats: int, prepare: Callable[[], object] = int) -> float:
+    """Median milliseconds of ``work``, each time after ``prepare``."""
     times = []
-    for _ in range(repeats):
+    for _ in range(repeats + 1):
+        prepare()
         start = time.perf_counter()
         work()
         times.append(time.perf_counter() - start)
-    return median(times) * 1e3
+    return median(times[1:]) * 1e3
 
 
 def costs(shape: str, repeats: int) -> list[str]:
     """Rows of the table."""
     recipe = recipe_of(shape)
     side = Surefoot(recipe)
-    model, meter, adam = side.train_step.model, side.meter, side.meter._adam
-    every = recipe.signals.sample_every
-    side.step()
+    model, meter, optimizer = side.train_step.model, side.meter, side.train_step.optimizer
+    every, a = recipe.signals.sample_every, recipe.architecture
     inputs, targets = side.batch[:, :-1], side.batch[:, 1:]
+    side.step()
     logits = model(inputs).detach().requires_grad_()
     sums = loss_sums(logits, targets)
-    sums.cross_entropy.backward()
-    for p in model.parameters():
-        p.grad = torch.randn_like(p) * 1e-3
-    side.train_step.optimizer.step()
-    usual = every + 1
 
-    def ours() -> None:
+    def set_gradients() -> None:
+        for p in model.parameters():
+            p.grad = torch.randn_like(p) * 1e-3
+
+    set_gradients()
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+
+    def our_loss() -> None:
         found = loss_sums(logits, targets)
         (found.cross_entropy + 1e-4 * found.log_z_squared).backward()
 
-    def theirs() -> None:
+    def torch_loss() -> None:
         F.cross_entropy(logits.flatten(0, 1), targets.flatten()).backward()
 
-    steps = count(usual)
+    steps = (number for number in count(2 * every) if not meter.is_sampled(number))
+    step = next(steps)
+
+    def measure() -> None:
+        nonlocal step
+        step = next(steps)
+        meter.norms(step)
+        meter.after_update(step)
 
     def record() -> None:
-        step = next(steps)
-        while meter.is_sampled(step):
-            step = next(steps)
-        meter.norms(step)
-        meter._parts.append(("param_norm", meter._parts[0][1]))
         values = {"clip_factor": sums.tokens, "update_skipped": sums.tokens, "tokens": 1}
-        found = meter.record(step, 0, values, sums=sums)
-        if found is not None:
-            side.writer.append(found)
+        side.take(meter.record(step, 0, values, sums=sums))
+
+    queries = torch.randn(
+        recipe.signals.attention_sequences, a.heads, a.sequence_length, a.head_size
+    )
+    keys = torch.randn(len(queries), a.key_value_heads, a.sequence_length, a.head_size)
 
     def attention() -> None:
-        with torch.no_grad(), model.measure_attention_logits(recipe.signals.attention_sequences):
-            model(inputs[:1])
+        for _ in range(a.layers):
+            largest_logit(queries, keys)
 
-    def unmeasured() -> None:
-        with torch.no_grad():
-            model(inputs[:1])
-
-    norms = clock(lambda: meter.norms(usual), repeats)
-    parameter_norms = clock(lambda: (meter.after_update(usual), meter._parts.clear()), repeats)
-    rates, counters = adam.rates(), adam.counters()
-    with torch.no_grad():
-        state = clock(lambda: adam.measure(counters, rates), repeats)
-    both = clock(record, repeats)
-    maxima = clock(attention, repeats) - clock(unmeasured, repeats)
-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    total = clock(lambda: nn.utils.get_total_norm(gradients), repeats)
-    adamw = clock(side.train_step.optimizer.step, repeats)
-    detector = LossDetector(vocab_size=recipe.architecture.vocab_size)
-    numbers = count(1)
-    judging = clock(
-        lambda: detector.update(
-            StepRecord(step=next(numbers), values={"loss": 3.0, "grad_norm": 1.0})
+    rows = [
+        ("loss, log_z, log_z_abs_max, z_loss and their gradient", clock(our_loss, repeats), 1),
+        ("for scale: cross_entropy of torch, in the plain loop", clock(torch_loss, repeats), 0),
+        ("grad_norm", clock(lambda: meter.norms(every + 1), repeats), 1),
+        (
+            "for scale: get_total_norm of torch, in the plain loop",
+            clock(lambda: nn.utils.get_total_norm(gradients), repeats),
+            0,
         ),
-        max(repeats, 100),
-    )
-    parameters = sum(p.numel() for p in model.parameters())
-    rows = (
-        ("loss, log_z, log_z_abs_max, z_loss and their gradient", clock(ours, repeats), 1),
-        ("— cross_entropy of torch instead (plain loop)", clock(theirs, repeats), 0),
-        ("grad_norm, global and per parameter", norms, 1),
-        ("— get_total_norm of torch instead (plain loop)", total, 0),
-        ("param_norm, global and per parameter", parameter_norms, 1),
-        ("packing, record, journal", max(0.0, both - norms), 1),
-        ("detector", judging, 1),
+        ("param_norm", clock(lambda: meter.after_update(every + 1), repeats), 1),
+        ("packing, record, journal, detector", clock(record, repeats, prepare=measure), 1),
+    ]
+    optimizer.step()
+
+    def after_update(step: int) -> float:
+        return clock(
+            lambda: meter.after_update(step), repeats, prepare=lambda: meter.before_update(step)
+        )
+
+    state = after_update(every) - after_update(every + 1)
+    rows += [
         ("update_rms, update_ratio, adam_rms, eps_share", state, every),
-        ("attention_logit_max", max(0.0, maxima), every),
-        ("for scale: fused AdamW", adamw, 0),
-    )
+        ("attention_logit_max", clock(attention, repeats), every),
+        ("for scale: fused AdamW", clock(optimizer.step, repeats), 0),
+    ]
+    parameters = sum(p.numel() for p in model.parameters())
     return [
         f"### Cost of each group of signals, {parameters / 1e6:.1f} M parameters",
+        "",
+        "Global and per parameter where there is both; medians.",
         "",
         "| group | ms when measured | every | ms a step |",
         "| --- | ---: | ---: | ---: |",

@@ -191,7 +191,7 @@ def main() -> None:
     lines = [f"# Training speed, {date.today()}", "", f"Before: {machine()}.", ""]
     for shape in shapes:
         lines += speed(shape, rounds, 0.02 if arguments.quick else BLOCK)
-    lines += costs("tiny" if arguments.quick else "27m", 3 if arguments.quick else 15)
+    lines += costs("tiny" if arguments.quick else "27m", 3 if arguments.quick else 25)
     lines += [f"After: {machine()}.", ""]
     text = "\n".join(lines)
     print(text)

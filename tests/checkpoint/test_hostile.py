@@ -66,7 +66,8 @@ def programs(marker):
     yield "protocol 0", b"cposix\nmkdir\n(V" + path + b"\ntR."
     by_exec = f"__import__('os').mkdir({str(marker)!r})"
     yield "exec", b"cbuiltins\nexec\n(V" + by_exec.encode() + b"\ntR."
-    # getattr is a known name, for the sake of enumerations: it must lead nowhere.
+    # getattr is a known name, for the sake of enumerations: it must lead nowhere, neither from an
+    # import nor from what is known to the globals of the module that made it.
     yield (
         "getattr",
         (
@@ -75,6 +76,23 @@ def programs(marker):
             + b"\ntR."
         ),
     )
+
+    known = b"ctorch.distributed.checkpoint.metadata\nTensorProperties\n"
+    method = attribute(known, "__setstate__")
+    builtins = call(attribute(attribute(method, "__globals__"), "get"), text("__builtins__"))
+    yield "globals", call(call(attribute(builtins, "get"), text("exec")), text(by_exec)) + b"."
+
+
+def text(value):
+    return b"V" + value.encode() + b"\n"
+
+
+def call(function, *arguments):
+    return function + b"(" + b"".join(arguments) + b"tR"
+
+
+def attribute(value, name):
+    return call(b"cbuiltins\ngetattr\n", value, text(name))
 
 
 def test_these_programs_run_when_nothing_holds_them(folder, marker):

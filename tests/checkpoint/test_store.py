@@ -353,14 +353,18 @@ def test_reading_writes_nothing(store, root):
     assert snapshot() == before
 
 
-def test_leftovers_are_cleaned(store, root):
+@pytest.mark.parametrize("by", ["clean", "save"])
+def test_leftovers_are_cleaned(store, root, by):
     store.save(10, {}, {})
     for name in (".step-000000020.tmp", ".trash-step-000000001", ".replaced-step-000000010"):
         (root / name).mkdir()
         (root / name / "part").write_text("x")
     (root / "step-000000010" / "manifest.json.tmp").write_text("torn")
     store.verify(10)  # a torn rewrite of the manifest does no harm
-    store.clean()
+    if by == "clean":
+        store.clean()
+    else:
+        store.save(10, {}, {})
     assert sorted(path.name for path in root.iterdir()) == ["index.json", "step-000000010"]
     assert not (root / "step-000000010" / "manifest.json.tmp").exists()
 

@@ -310,9 +310,21 @@ def test_a_module_called_module_keeps_its_name():
 
 
 def test_like_does_not_touch_what_is_there():
-    model, optimizer = build()
+    model = Tied()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     train(model, optimizer, 0, 1)
     before = copy.deepcopy(optimizer.state_dict())
-    like = {"optimizer.layer.bias.exp_avg": TensorInfo((6,), torch.float32)}
+    like = {"optimizer.layer.bias.momentum_buffer": TensorInfo((6,), torch.float32)}
     training_tensors(model, optimizer, like=like)
     assert str(optimizer.state_dict()) == str(before)
+
+
+def test_adams_step_lives_where_adam_puts_it():
+    """On the device where the update reads it there, else on the host."""
+    parameter = nn.Parameter(torch.empty(2, device="meta"))
+    model = nn.ParameterList([parameter])
+    for capturable, device in ((True, "meta"), (False, "cpu")):
+        optimizer = torch.optim.AdamW([parameter], capturable=capturable)
+        tensors, _ = training_tensors(model, optimizer)
+        assert tensors["optimizer.0.step"].device.type == device
+        assert tensors["optimizer.0.exp_avg"].device.type == "meta"

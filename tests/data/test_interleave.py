@@ -98,13 +98,15 @@ def test_inverse_gives_the_place_of_items_not_asked_in_order():
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_weight_that_is_no_positive_number_is_named(bad):
-    with pytest.raises(DataError, match=r"data\.sources\[1\]\.weight"):
+    with pytest.raises(DataError, match=r"data\.sources\[1\]\.weight = .*positive number"):
         Interleave([1.0, bad])
 
 
 def test_a_weight_too_small_ever_to_be_drawn_is_named():
     with pytest.raises(DataError, match=r"data\.sources\[2\]\.weight = 1e-12"):
         Interleave([1.0, 1.0, 1e-12])
+    with pytest.raises(DataError, match=r"data\.sources\[0\]\.weight = 1e-12"):
+        Interleave([1e-12, 1.0])
     Interleave([1.0, 1e-9])
 
 

@@ -47,6 +47,7 @@ def test_ranges_are_united_and_sorted():
     assert skips.ranges == ((3, 7), (10, 20))
     assert hash(skips) == hash(Skips([(3, 7), (10, 20)]))
     assert not Skips([(4, 4)])
+    assert Skips() != ()
     assert repr(skips) == "Skips([(3, 7), (10, 20)])"
 
 

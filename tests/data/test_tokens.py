@@ -51,6 +51,10 @@ def test_spans(path, start, stop, expected):
     )
 
 
+def test_a_span_in_words(path):
+    assert str(TokenFile(path).spans(6, 8)[0]) == "b.jsonl, document 9, token 1 (+2)"
+
+
 @pytest.mark.parametrize(("start", "stop"), [(-1, 3), (3, 3), (0, 11)])
 def test_spans_out_of_range(path, start, stop):
     with pytest.raises(IndexError, match="<= 10"):

@@ -251,6 +251,12 @@ def test_what_a_whole_number_in_quotes_stands_for(write, text, meant):
     )
 
 
+def test_the_largest_whole_number_fits_in_64_bits(write):
+    assert load(write(), ["seed=9223372036854775807"])[0].seed == 2**63 - 1
+    with pytest.raises(RecipeError, match=r"seed = 9223372036854775808: .* fits in 64 bits$"):
+        load(write(), ["seed=9223372036854775808"])
+
+
 def test_a_missing_field_says_what_it_is(write):
     path = write("learning_rate = 3e-4\n")
     with pytest.raises(RecipeError) as caught:

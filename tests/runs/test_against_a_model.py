@@ -39,7 +39,7 @@ class Model:
 
 
 @given(st.lists(moves, max_size=14), st.randoms(use_true_random=False))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_any_life_of_a_run(tmp_path_factory, rows, sequence, generator):
     live(tmp_path_factory, rows, sequence, generator)
 

@@ -199,7 +199,7 @@ def test_readers_beside_a_writer_always_see_a_whole_history(make, rows, monkeypa
     for reader in readers:
         reader.start()
     try:
-        for step in range(1, 250):
+        for step in range(1, 130):
             writer.append(rows.make(0, step))
             last_done[0] = step
     finally:
@@ -208,7 +208,7 @@ def test_readers_beside_a_writer_always_see_a_whole_history(make, rows, monkeypa
             reader.join()
     writer.close()
     assert failures == []
-    assert rows.frame_bits(runs.open(writer.folder).signals) == span(rows, 1, 249)
+    assert rows.frame_bits(runs.open(writer.folder).signals) == span(rows, 1, 129)
 
 
 def test_the_sketch_in_the_docstring_runs(tmp_path, monkeypatch):
@@ -220,6 +220,15 @@ def test_the_sketch_in_the_docstring_runs(tmp_path, monkeypatch):
     assert scope["run"].signals.row(0, named=True)["step"] == 1
     frame = eval(code[-1], {"polars": __import__("polars")})
     assert frame["step"].to_list() == [1]
+
+
+def test_importing_it_loads_neither_polars_nor_torch(child):
+    done = child("""
+        import sys
+        import surefoot.runs
+        print([name for name in ("polars", "torch", "pydantic") if name in sys.modules])
+    """)
+    assert done.stdout == "[]\n", done.stderr
 
 
 def test_names_of_the_package():

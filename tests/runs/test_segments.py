@@ -92,6 +92,7 @@ def test_what_is_foreign_torn_or_misnamed_is_reported_and_left_out(table, rows, 
     (tmp_path / "000000014-000000015.parquet.tmp").write_bytes(b"half")
     (tmp_path / "1-2.parquet").write_bytes(data)
     (tmp_path / "notes.txt").touch()
+    (tmp_path / "000000016-000000017.parquet.damaged").touch()  # known: a resume set it aside
     (tmp_path / "journal").touch()
     found = read_segments(tmp_path, ("journal",))
     assert [segment for segment, _ in found.good] == [good]
@@ -172,6 +173,16 @@ def test_a_damaged_part_is_not_merged_over(table, rows, tmp_path):
     found = read_segments(tmp_path)
     assert rows.frame_bits(unite(found.frames)) == span(rows, 1, 2) | span(rows, 4, 11)
     assert len(found.problems) == 1
+
+
+def test_a_merge_that_takes_the_name_of_a_part_keeps_it(table, rows, tmp_path):
+    commit(tmp_path, unite([table(1, 1), table(20, 20)]))  # a leftover, with gaps
+    for step in range(2, 11):
+        commit(tmp_path, table(step, step))
+    segments.merge_newest(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["000000001-000000020.parquet"]
+    found = rows.frame_bits(unite(read_segments(tmp_path).frames))
+    assert found == span(rows, 1, 10) | span(rows, 20, 20)
 
 
 @given(st.lists(st.integers(1, 64), min_size=1, max_size=400), st.integers(64, 1000))

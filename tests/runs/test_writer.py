@@ -1,7 +1,9 @@
 """Creating, appending, flushing, resuming: what is written is what is read, bit for bit."""
 
+import fcntl
 import json
 import os
+import threading
 
 import numpy as np
 import polars as pl
@@ -293,6 +295,17 @@ def test_whether_a_trainer_writes_can_be_asked(make, rows, tmp_path):
     writer.close()
     assert is_held(writer.folder) is False
     RunWriter.resume(writer.folder, 0, rows.PLACES).close()
+
+
+def test_who_asks_whether_a_trainer_writes_does_not_keep_one_from_starting(make, rows):
+    writer = make()
+    writer.close()
+    asking = (writer.folder / "lock").open()
+    fcntl.flock(asking, fcntl.LOCK_SH)
+    done = threading.Timer(0.03, asking.close)
+    done.start()
+    RunWriter.resume(writer.folder, 0, rows.PLACES).close()
+    done.join()
 
 
 def test_places_may_grow_at_the_end_and_never_change(make, rows):

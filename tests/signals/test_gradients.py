@@ -173,6 +173,24 @@ def test_parameters_on_two_devices_are_a_usage_error():
         _meter(model)
 
 
+def test_sharded_parameters_are_a_usage_error(tmp_path):
+    import torch.distributed as dist
+
+    store = dist.FileStore(str(tmp_path / "store"), 1)
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.tensor import distribute_tensor
+
+        model = nn.Linear(2, 2)
+        mesh = init_device_mesh("cpu", (1,))
+        model.weight = nn.Parameter(distribute_tensor(model.weight.detach(), mesh))
+        with pytest.raises(UsageError, match=r"got sharded ones \(DTensor\)"):
+            _meter(model)
+    finally:
+        dist.destroy_process_group()
+
+
 def test_a_sampling_period_below_one_is_a_usage_error(toy):
     optimizer = torch.optim.SGD(toy.parameters(), lr=0.0)
     with pytest.raises(UsageError, match="sample_every counts steps from 1, got 0"):

@@ -98,6 +98,11 @@ def test_the_record_of_another_step_than_was_measured_is_refused(toy, backward, 
         meter.record(2, 0, {})
 
 
+def test_an_update_that_was_not_begun_is_refused(meter):
+    with pytest.raises(ValueError, match="after_update of step 1 before its norms"):
+        meter.after_update(1)
+
+
 def test_loss_sums_become_means_and_the_maximum(meter):
     meter.record(1, 0, {}, sums=_sums())
     assert meter.flush().values == {

@@ -258,6 +258,27 @@ def test_an_optimizer_in_a_wrapper_is_found(model, optimizer, loss_of, recorder)
     assert recorder.records[0].values["grad_norm"] > 0
 
 
+def test_of_several_updates_before_one_step_the_last_is_measured(
+    model, optimizer, loss_of, recorder
+):
+    watching = watch(model, optimizer, detector=recorder, sample_every=1)
+    for _ in range(2):
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss_of(model).backward()
+            old = [p.detach().double().clone() for p in model.parameters()]
+            optimizer.step()
+        watching.step()
+    watching.finish()
+    change = [
+        float((p.detach().double() - o).square().mean().sqrt())
+        for p, o in zip(model.parameters(), old, strict=True)
+    ]
+    record = recorder.records[1]
+    assert record.values["grad_norm"] == pytest.approx(_grad_norm(model), rel=1e-6)
+    np.testing.assert_allclose(record.places["update_rms"], change, rtol=1e-4)
+
+
 def test_nothing_waits_for_the_device(model, optimizer, loss_of, recorder):
     class Forbid(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):

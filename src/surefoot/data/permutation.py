@@ -81,14 +81,16 @@ def permute(
         return np.zeros(0, dtype=np.int64)
     which = np.broadcast_to(np.asarray(which), given.shape)
     size = np.array([p.n for p in permutations], dtype=np.uint64)[which]
-    if given.dtype.kind not in "iu" or (given < 0).any() or (given >= size).any():
+    # Compared as uint64: older numpy compares int64 with uint64 through float64.
+    values = given.astype(np.uint64)
+    if given.dtype.kind not in "iu" or (given < 0).any() or (values >= size).any():
         raise IndexError(f"expected integers in range({permutations[which[0]].n})")
     left = np.array([p.left for p in permutations], dtype=np.uint64)[which]
     right = np.array([p.right for p in permutations], dtype=np.uint64)[which]
     keys = np.stack([p.keys for p in permutations], axis=1)
     keys = np.broadcast_to(keys, (ROUNDS, len(which))) if keys.shape[1] == 1 else keys[:, which]
     turn = _backward if inverse else _forward
-    values = turn(given.astype(np.uint64), left, right, keys)
+    values = turn(values, left, right, keys)
     # The cycle of an index below n comes back below n, so this ends.
     outside = np.flatnonzero(values >= size)
     while outside.size:

@@ -102,6 +102,9 @@ class Span:
     token_offset: int
     tokens: int
 
+    def __str__(self) -> str:
+        return f"{self.file}, document {self.document}, token {self.token_offset} (+{self.tokens})"
+
 
 class TokenFile:
     """A token file, open for reading.
@@ -187,11 +190,6 @@ class TokenFile:
             )
             row += 1
         return tuple(found)
-
-    def document_start(self, position: int) -> int:
-        """First token of the document that the token at ``position`` belongs to."""
-        starts = self._table["start"]
-        return int(starts[bisect_right(starts, position) - 1])
 
 
 def _map(path: Path, dtype: Any, offset: int, length: int) -> NDArray[Any]:

@@ -30,7 +30,7 @@ QUARANTINE = 32
 CLIP = 3.0
 BELOW_RUN = 5
 KNOWN_FROM = 16
-TAIL_FROM = 128
+TAIL_FROM = 200
 SETTLED = 400
 JITTER_FACTOR = 2.5
 THRESHOLD_LOW, THRESHOLD_HIGH = 6.0, 30.0
@@ -100,17 +100,20 @@ class Course:
             level += 0.8 * (1.0 - 3 * DRIFT_SPAN / self.count) * self.drift
         return min(level, max(self._newest)) if self._newest else level
 
-    def noise(self) -> float:
+    def spread(self) -> float:
         """Standard deviation of the innovations, robust, never below ``floor``."""
         if self.count < KNOWN_FROM:
             return max(self.fast, self.prior)
         ordered = self._ordered
         middle = ordered[len(ordered) // 2] * _MEDIAN_ABS_TO_SIGMA if ordered else 0.0
-        noise = max(middle, self.fast)
-        if self.count < SETTLED:
-            # A steep fall passes for noise; the second difference does not see it.
-            noise = min(noise, JITTER_FACTOR * self.jitter)
-        return max(noise, self.floor)
+        return max(middle, self.fast, self.floor)
+
+    def noise(self) -> float:
+        """The part of :meth:`spread` that is noise: early on a steep fall passes for it."""
+        spread = self.spread()
+        if KNOWN_FROM <= self.count < SETTLED:
+            return max(min(spread, JITTER_FACTOR * self.jitter), self.floor)
+        return spread
 
     def threshold(self) -> float:
         """Noise units from which a value is an outlier of *this* signal."""
@@ -132,7 +135,7 @@ class Course:
         """``value``, at most three noise units away from where it is expected."""
         if self.count == 0:
             return value
-        middle, bound = self.level + self.drift, CLIP * self.noise()
+        middle, bound = self.level + self.drift, CLIP * self.spread()
         return min(max(value, middle - bound), middle + bound)
 
     def learn(self, value: float) -> None:
@@ -143,7 +146,7 @@ class Course:
         if self.count == 0:
             self.count, self.level, self.low, self.top = 1, value, value, value
             return
-        noise = self.noise()
+        noise = self.spread()
         innovation = value - self.level - self.drift
         bound = CLIP * noise
         clipped = min(max(innovation, -bound), bound)
@@ -161,6 +164,8 @@ class Course:
             self.below, self.below_mean = 0, 0.0
         count = self.count
         self.level += (self.drift + clipped) / min(count + 1, LEVEL_SPAN)
+        if self.drift < 0.0 and clipped < innovation:
+            self.drift *= 0.75  # the fall is over: an extrapolated one would run away below
         self.drift += clipped / min(count + 1, DRIFT_SPAN)
         self.low, self.top = min(self.low, self.level), max(self.top, self.level)
         self.count = count + 1

@@ -35,6 +35,9 @@ class OpenIncident:
         code: code under which it was last told.
         signal: what its end is judged by: ``loss``, or ``grad_norm`` (logarithm) without a loss.
         level: the course before the onset; None if there was none.
+        slope: nats a record at which it was falling, at most 0.
+        age: records the course was known for; the fall slows down as a power law does.
+        elapsed: records since the onset.
         noise: standard deviation of single values before the onset.
         tolerance: how far above ``level`` the mean of a streak may lie to count as back.
         last_step: the newest step seen.
@@ -65,6 +68,9 @@ class OpenIncident:
     last_step: int
     peak_step: int
     horizon: int
+    slope: float = 0.0
+    age: int = 1
+    elapsed: int = 0
     peak: float = 0.0
     loss_nonfinite: str | None = None
     cost: float = 0.0
@@ -76,9 +82,17 @@ class OpenIncident:
     nonfinite_step: int | None = None
     window: deque[float] = field(default_factory=deque)
 
+    def course(self) -> float:
+        """Where the signal would run now without the incident; 0 if nobody knows."""
+        if self.level is None:
+            return 0.0
+        # Seven tenths of the fall: a spike that comes back to just above the course came back.
+        return self.level + 0.7 * self.slope * self.age * math.log1p(self.elapsed / self.age)
+
     def add(self, step: int, value: float, log_grad: float | None) -> None:
         """A usable record of the incident."""
-        excess = 0.0 if self.level is None else value - self.level
+        self.elapsed += 1
+        excess = 0.0 if self.level is None else value - self.course()
         if excess > self.peak:
             self.peak, self.peak_step = excess, step
         if self.signal == "loss":
@@ -105,6 +119,7 @@ class OpenIncident:
     def interrupted(self, step: int) -> None:
         """A record that could not be judged because it was not finite."""
         self.last_step = step
+        self.elapsed += 1
         self.records = 0
         self.streak = 0
         self.recent.clear()
@@ -119,13 +134,13 @@ class OpenIncident:
             records = max(STREAK_AT_END, self.streak // 2)
             values = [value for _, value, _ in self.recent][-records:]
             slack = self.tolerance * math.sqrt(STREAK / records)
-            back = self.level is None or fmean(values) - self.level <= slack
+            back = self.level is None or fmean(values) - self.course() <= slack
             return self.back_step if back else None
         if self.streak < STREAK:
             return None
         if self.level is not None:
             mean = fmean(value for _, value, _ in self.recent)
-            if mean - self.level > self.tolerance:
+            if mean - self.course() > self.tolerance:
                 # In the band, yet above the course on the average: not back before that changes.
                 self.streak, self.back_step = STREAK - 1, self.recent[1][0]
                 return None
@@ -147,7 +162,7 @@ class OpenIncident:
         earlier, later = median(values[:half]), median(values[half:])
         spread = fmean(abs(value - later) for value in values[half:])
         change = max(self.noise, 1.25 * spread, 0.02)
-        if self.signal == "loss" and later - self.level >= RISE_NATS:
+        if self.signal == "loss" and later - self.course() >= RISE_NATS:
             near_uniform = uniform is not None and later >= uniform - UNIFORM_NATS
             if near_uniform or later > earlier + change:
                 return "SPK003"

@@ -240,6 +240,8 @@ class LossDetector:
             last_step=onset.interval[0],
             peak_step=step,
             horizon=self.horizon,
+            slope=self._shift.slope() if signal == "loss" else 0.0,
+            age=max(1, course.count),
         )
         if signal == "grad_norm" and reading.log_grad is not None:
             incident.add(step, reading.log_grad, reading.log_grad)
@@ -278,7 +280,7 @@ class LossDetector:
         incident.add(step, value, reading.log_grad)
         scores: dict[str, float] = {}
         if incident.level is not None:
-            scores["excess_nats"] = value - incident.level
+            scores["excess_nats"] = value - incident.course()
         recovered = incident.recovered_step()
         if recovered is not None:
             scores["recovered_step"] = float(recovered)

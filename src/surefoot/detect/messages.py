@@ -146,8 +146,7 @@ def _value(incident: OpenIncident, value: float) -> str:
 
 
 def _rise(incident: OpenIncident, new: float) -> str:
-    assert incident.level is not None
-    rise = new - incident.level
+    rise = new - incident.course()
     return f"{rise:+.3g} nat" if incident.signal == "loss" else f"x{math.exp(min(rise, 700.0)):.3g}"
 
 

@@ -97,6 +97,12 @@ class ShiftTest:
         lasted = max(0.0, 1.0 - 2.0 * ANCHOR_SPAN / self.anchored)
         return 0.9 * lasted * min(0.0, self.middle)
 
+    def slope(self) -> float:
+        """Nats a record at which the loss has been falling; 0 if it has not, or not for long."""
+        if self.anchored < READY:
+            return 0.0
+        return min(0.0, self.middle) / (DELAY + ANCHOR_SPAN - RECENT_SPAN)
+
     def _rate_rises(self, rate: float) -> bool:
         if not 0.0 <= rate < math.inf:
             return False

@@ -44,7 +44,8 @@ class Run:
         spec: what it was asked to do, as far as known.
         environment: versions, devices, flags, git commit, as found at run time.
         signals: polars frame of the winning history, sorted by ``step``: columns ``step``,
-            ``attempt``, and one a signal; per-place signals are list columns.
+            ``attempt``, and one a signal; per-place signals are list columns, named as
+            ``grad_norm@places`` (``grad_norm`` is the total).
         places: for each per-place signal, the names in the order of its lists.
         events: the ledger.
         checkpoints: known checkpoints, by step.

@@ -131,7 +131,7 @@ def read_ledger(path: Path) -> LedgerContents:
     good = data.rfind(b"\n") + 1
     events: list[Event] = []
     problems: list[str] = []
-    for number, line in enumerate(data[:good].splitlines(), start=1):
+    for number, line in enumerate(data[:good].split(b"\n")[:-1], start=1):
         try:
             events.append(from_json(Event, _strict(line)))
         except (ValueError, RecursionError) as error:

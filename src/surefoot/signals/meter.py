@@ -163,6 +163,8 @@ class Meter:
 
         Call it before the gradients are dropped.
         """
+        if self._prepared != step:
+            raise ValueError(f"after_update of step {step} before its norms")
         self._parts.append(("param_norm", self._parameters.norms(self._parameters.tensors)))
         if not self.is_sampled(step):
             return
