@@ -200,7 +200,9 @@ def records(run: Healthy) -> list[StepRecord]:
         StepRecord(
             step=run.every * (index + 1),
             values={
-                name: column[index] for name, column in columns.items() if not math.isnan(column[index])
+                name: column[index]
+                for name, column in columns.items()
+                if not math.isnan(column[index])
             },
         )
         for index in range(len(run.loss))
@@ -247,7 +249,11 @@ def measure(seed: int, quick: bool) -> tuple[list[str], float]:
             count += len({finding.evidence.get("incident", finding.code) for finding in told})
             total += len(run)
         lines.append(row(kind, total, count, spent))
-        all_steps, all_incidents, all_time = all_steps + total, all_incidents + count, all_time + spent
+        all_steps, all_incidents, all_time = (
+            all_steps + total,
+            all_incidents + count,
+            all_time + spent,
+        )
     lines.append(row("**all**", all_steps, all_incidents, all_time))
     return lines, 1e4 * all_incidents / all_steps
 

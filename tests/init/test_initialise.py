@@ -167,15 +167,19 @@ def test_first_loss_is_near_that_of_a_uniform_guess():
     assert first_loss(made(Init())) == pytest.approx(math.log(VOCAB) + 0.2, abs=0.05)
 
 
-def test_first_loss_with_a_tied_head_favours_the_token_just_read():
-    # The normed stream is nearly the token's own embedding, so its logit is about
-    # width · std · head_scale = sqrt(2/5 width), and random targets cost that much probability.
-    own = math.exp(math.sqrt(2 / 5 * WIDTH)) / (VOCAB * math.exp(0.2))
-    expected = math.log(VOCAB) + 0.2 + math.log1p(own)
-    assert first_loss(made(Init(), tied_embeddings=True)) == pytest.approx(expected, abs=0.2)
-    # A factor of 1/width makes it 1, and the first loss that of a uniform guess.
-    small = made(Init(), tied_embeddings=True, head_scale=1 / WIDTH)
-    assert first_loss(small) == pytest.approx(math.log(VOCAB), abs=0.02)
+@pytest.mark.parametrize(
+    ("init", "changes"),
+    [(Init(), {}), (Init(embedding_std="small"), {"embedding_scale": "sqrt_width"})],
+)
+def test_first_loss_with_a_tied_head_is_near_that_of_a_uniform_guess(init, changes):
+    # The normed stream is nearly the token's own embedding: a head of that scale would answer every
+    # token with itself, and random targets would cost that much probability.
+    std = 1.0 if init.embedding_std != "small" else math.sqrt(2 / (5 * WIDTH))
+    scale = made(init, tied_embeddings=True).architecture.output_factor_for(std)
+    model = made(init, tied_embeddings=True, head_scale=scale, **changes)
+    assert first_loss(model) == pytest.approx(math.log(VOCAB), abs=0.1)
+    # Without the factor it is not.
+    assert first_loss(made(init, tied_embeddings=True, head_scale=1.0)) > math.log(VOCAB) + 0.2
 
 
 class Sublayers(nn.Module):

@@ -123,8 +123,8 @@ def test_resolved_values_of_the_other_branches(write):
     assert resolved.architecture.kv_heads == 4
     assert resolved.architecture.ff_width == 256
     assert resolved.architecture.embedding_scale == 8.0
-    # Tied: logits as small as with a head of standard deviation sqrt(2/(5 d)).
-    assert resolved.architecture.head_scale == 1.0
+    # Tied: the token just read has the logit d · std · scale = 4.
+    assert resolved.architecture.head_scale == pytest.approx(4 / math.sqrt(64 * 2 / 5))
     assert resolved.schedule.decay_steps == 50
     assert resolved.batch.micro_size == 4
     assert resolved.data.seed == 9
@@ -134,7 +134,9 @@ def test_resolved_values_of_the_other_branches(write):
 
 def test_tied_head_scale_undoes_a_large_embedding(write):
     recipe, _ = load(write(), ["architecture.tied_embeddings=true", "init.embedding_std=0.5"])
-    assert recipe.resolved().architecture.head_scale == math.sqrt(2 / (5 * 64)) / 0.5
+    assert recipe.resolved().architecture.head_scale == 4 / (64 * 0.5)
+    tiny, _ = load(write(), ["architecture.tied_embeddings=true", "init.embedding_std=0.01"])
+    assert tiny.resolved().architecture.head_scale == 1
 
 
 # ---------------------------------------------------------------------- the normal form and back

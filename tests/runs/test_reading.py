@@ -119,6 +119,8 @@ def test_checkpoints_are_listed_with_their_status(make):
     for step in (0, 100, 200, 1_234_567_890):
         (root / f"step-{step:09d}").mkdir(parents=True)
         (root / f"step-{step:09d}/manifest.json").touch()
+    # Its own manifest prevails over an index that does not know of it.
+    (root / "step-000000000/manifest.json").write_text('{"quarantine": "signal"}')
     (root / "step-000000300").mkdir()
     (root / ".step-000000400.tmp").mkdir()
     (root / "step-7").mkdir()
@@ -130,7 +132,9 @@ def test_checkpoints_are_listed_with_their_status(make):
     (root / "index.json").write_text(json.dumps({"format": 1, "checkpoints": entries}))
     run = runs.open(writer.folder)
     assert run.checkpoints == (
-        CheckpointInfo(step=0, path=str(root / "step-000000000")),
+        CheckpointInfo(
+            step=0, path=str(root / "step-000000000"), status="quarantined", reason="signal"
+        ),
         CheckpointInfo(step=100, path=str(root / "step-000000100"), status="confirmed"),
         CheckpointInfo(
             step=200,
@@ -142,7 +146,6 @@ def test_checkpoints_are_listed_with_their_status(make):
     )
     assert set(run.problems) == {
         "checkpoints/step-000000300 has no manifest.json; ignored",
-        "checkpoints/.step-000000400.tmp is no committed checkpoint; ignored",
         "checkpoints/step-7 is no committed checkpoint; ignored",
     }
 

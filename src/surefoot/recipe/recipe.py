@@ -104,7 +104,6 @@ class Recipe(Section):
         a, i, b, s = self.architecture, self.init, self.batch, self.schedule
         small = a.small_std
         embedding_std = small if i.embedding_std == "small" else i.embedding_std
-        auto_scale = small / embedding_std if a.tied_embeddings else 1.0
         decay_steps = s.decay_steps
         if s.kind == "wsd" and decay_steps is None:
             decay_steps = min(max(1, s.steps // 10), s.steps - s.warmup_steps)
@@ -115,7 +114,7 @@ class Recipe(Section):
                         "kv_heads": a.key_value_heads,
                         "ff_width": a.inner_width,
                         "embedding_scale": a.input_factor,
-                        "head_scale": auto_scale if a.head_scale == "auto" else a.head_scale,
+                        "head_scale": a.output_factor_for(embedding_std),
                     }
                 ),
                 "init": i.model_copy(

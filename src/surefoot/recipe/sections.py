@@ -55,8 +55,9 @@ class Architecture(Section):
     embedding_scale: Literal["sqrt_width"] | Rate = 1.0
     """Factor on the embedding's output (input side only); `sqrt_width` is Scaled Embed."""
     head_scale: Literal["auto"] | Rate = "auto"
-    """Factor on the logits. `auto`: 1, but with tied embeddings sqrt(2/(5 d)) / init.embedding_std,
-    so that the first logits are as small as with a head of their own."""
+    """Factor on the logits. `auto`: 1, but with tied embeddings 4 / (d init.embedding_std), at most
+    1: the token just read starts with a logit of 4, and the first loss is near ln V. Tied embeddings
+    learn best with `embedding_scale = "sqrt_width"` and `init.embedding_std = "small"`."""
 
     @property
     def head_size(self) -> int:
@@ -90,9 +91,17 @@ class Architecture(Section):
     @property
     def output_factor(self) -> float:
         """`head_scale` as a number; with `auto` and tied embeddings, for embeddings of std 1."""
+        return self.output_factor_for(1.0)
+
+    def output_factor_for(self, embedding_std: float) -> float:
+        """`head_scale` as a number, for embeddings of this standard deviation.
+
+        Behind the last norm the residual stream has RMS 1 and, at first, the direction of the
+        embedding just read: with a tied head that token gets the logit d times embedding_std.
+        """
         if self.head_scale != "auto":
             return self.head_scale
-        return self.small_std if self.tied_embeddings else 1.0
+        return min(1.0, 4 / (self.width * embedding_std)) if self.tied_embeddings else 1.0
 
 
 class Init(Section):

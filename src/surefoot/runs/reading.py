@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 CHECKPOINTS = "checkpoints"
 _INDEX = "index.json"
+_MANIFEST = "manifest.json"
 _STEP = re.compile(r"step-(\d{9,})")
 
 
@@ -129,10 +130,13 @@ def _checkpoints(folder: Path, problems: list[str]) -> tuple[CheckpointInfo, ...
     found = []
     for path in sorted(folder.iterdir()):
         match = _STEP.fullmatch(path.name)
-        if match and (path / "manifest.json").is_file():
+        if match and (path / _MANIFEST).is_file():
             step = int(match[1])
             known = index.get(step, {})
             status, reason = known.get("status"), known.get("reason")
+            quarantine = _quarantine(path / _MANIFEST)
+            if quarantine is not None:  # prevails: an index may be lost or older
+                status, reason = "quarantined", quarantine
             found.append(
                 CheckpointInfo(
                     step=step,
@@ -142,10 +146,19 @@ def _checkpoints(folder: Path, problems: list[str]) -> tuple[CheckpointInfo, ...
                 )
             )
         elif match:
-            problems.append(f"{CHECKPOINTS}/{path.name} has no manifest.json; ignored")
-        elif path.name != _INDEX:
+            problems.append(f"{CHECKPOINTS}/{path.name} has no {_MANIFEST}; ignored")
+        elif path.name != _INDEX and not path.name.startswith("."):  # those are being made
             problems.append(f"{CHECKPOINTS}/{path.name} is no committed checkpoint; ignored")
     return tuple(sorted(found, key=lambda info: info.step))
+
+
+def _quarantine(manifest: Path) -> str | None:
+    """The reason a checkpoint itself gives for not being trusted, if it does."""
+    try:
+        reason = json.loads(manifest.read_bytes()).get("quarantine")
+    except (OSError, ValueError, AttributeError):
+        return None  # for the checkpoint part to refuse, when somebody loads it
+    return reason if isinstance(reason, str) else None
 
 
 def _index(path: Path, problems: list[str]) -> dict[int, dict[str, Any]]:
