@@ -172,12 +172,12 @@ def test_first_loss_is_near_that_of_a_uniform_guess():
     [(Init(), {}), (Init(embedding_std="small"), {"embedding_scale": "sqrt_width"})],
 )
 def test_first_loss_with_a_tied_head_is_near_that_of_a_uniform_guess(init, changes):
-    # The normed stream is nearly the token's own embedding: a head of that scale would answer every
+    # The normed stream is nearly the token's own embedding: a head of that scale would answer each
     # token with itself, and random targets would cost that much probability.
     std = 1.0 if init.embedding_std != "small" else math.sqrt(2 / (5 * WIDTH))
     scale = made(init, tied_embeddings=True).architecture.output_factor_for(std)
     model = made(init, tied_embeddings=True, head_scale=scale, **changes)
-    assert first_loss(model) == pytest.approx(math.log(VOCAB), abs=0.1)
+    assert first_loss(model) == pytest.approx(math.log(VOCAB), abs=0.15)
     # Without the factor it is not.
     assert first_loss(made(init, tied_embeddings=True, head_scale=1.0)) > math.log(VOCAB) + 0.2
 

@@ -56,8 +56,8 @@ class Architecture(Section):
     """Factor on the embedding's output (input side only); `sqrt_width` is Scaled Embed."""
     head_scale: Literal["auto"] | Rate = "auto"
     """Factor on the logits. `auto`: 1, but with tied embeddings 4 / (d init.embedding_std), at most
-    1: the token just read starts with a logit of 4, and the first loss is near ln V. Tied embeddings
-    learn best with `embedding_scale = "sqrt_width"` and `init.embedding_std = "small"`."""
+    1: the token just read starts with a logit of 4, and the first loss is near ln V. Tied
+    embeddings learn best with `embedding_scale = "sqrt_width"` and `embedding_std = "small"`."""
 
     @property
     def head_size(self) -> int:
