@@ -232,7 +232,7 @@ def poisson_interval(count: int) -> tuple[float, float]:
 def measure(seed: int, quick: bool) -> tuple[list[str], float]:
     """The table's lines, and the overall rate per 10 000 steps."""
     lines = [
-        "| healthy curves | steps | false incidents | per 10 000 steps | 95 % interval | µs a step |",
+        "| healthy curves | steps | false incidents | per 10 000 steps | 95 % interval | µs/step |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     all_steps = all_incidents = 0
@@ -284,7 +284,8 @@ def main() -> None:
             "",
             "Command: `python benchmarks/detector_false_alarms.py "
             f"--seed {arguments.seed}{' --quick' if arguments.quick else ''}`. "
-            "An incident counts once, whatever codes it was told under; a finding of family LOG counts too.",
+            "An incident counts once, whatever codes it was told under; "
+            "a finding of family LOG counts too.",
             "",
         ]
     )

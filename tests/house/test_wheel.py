@@ -133,6 +133,7 @@ def test_a_report_without_torch(base, tmp_path):
     [
         ["train", "recipe.toml", "--name", "x"],
         ["export", "runs/mine", "--out", "y"],
+        ["data", "show", "runs/mine", "--step", "1"],
     ],
 )
 def test_what_needs_torch_says_so(base, tmp_path, words):

@@ -2,9 +2,12 @@
 
 import json
 import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import polars as pl
@@ -191,3 +194,62 @@ def test_ledger_tells_every_start(whole):
     assert kinds.count("checkpoint") == 4
     lines = (whole / "events.jsonl").read_text().splitlines()
     assert all(json.loads(line)["kind"] for line in lines)
+
+
+def test_a_resume_uses_the_tokenizer_that_the_run_began_with(tiny, command, whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "runs" / "x")
+    kept = tmp_path / "runs" / "x" / "tokenizer.json"
+    # As another version of the library would write or train it.
+    kept.write_text(json.dumps(json.loads(kept.read_text(encoding="utf-8"))), encoding="utf-8")
+    mine = kept.read_bytes()
+    for later in (tmp_path / "runs" / "x" / "checkpoints").glob("step-00000001*"):
+        shutil.rmtree(later)
+    done = command(tmp_path, "train", "--name", "x", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert "resuming x at step 8" in done.stderr
+    assert kept.read_bytes() == mine
+    assert_same_run(tmp_path / "runs" / "x", whole)
+
+
+@pytest.mark.slow
+def test_killed_at_random_times_again_and_again(tiny, command, tmp_path):
+    """Eight kills at times drawn at random, then the end: as if nothing had happened."""
+    long = ["--set", "schedule.steps=240", "--set", "checkpoint.every=10"]
+    recipe = str(tiny / "tiny.toml")
+    assert command(tmp_path, "train", recipe, "--name", "whole", *long).returncode == 0
+    draw, ledger = random.Random(5), tmp_path / "runs" / "x" / "events.jsonl"
+    arguments = ["train", recipe, "--name", "x", *long]
+    for _ in range(8):
+        written = ledger.stat().st_size if ledger.exists() else 0
+        process = subprocess.Popen(
+            [sys.executable, "-m", "surefoot", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        while not ledger.exists() or ledger.stat().st_size == written:
+            assert process.poll() is None
+            time.sleep(0.01)
+        time.sleep(draw.uniform(0.0, 0.6))
+        process.kill()
+        assert process.wait() == -9
+        arguments = ["train", "--name", "x", "--resume"]
+    done = command(tmp_path, "train", "--name", "x", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert_frame_equal(
+        signals(tmp_path / "runs" / "x"), signals(tmp_path / "runs" / "whole"), check_exact=True
+    )
+
+
+@pytest.mark.slow
+def test_compiled_run_says_what_it_does_not_promise(tiny, command, tmp_path):
+    done = command(
+        tmp_path,
+        *("train", str(tiny / "tiny.toml"), "--name", "x"),
+        *("--set", "training.compile=true", "--set", "schedule.steps=4"),
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "not promised to be equal bit for bit" in done.stderr
+    assert runs.open(tmp_path / "runs" / "x").signals["loss"].is_finite().all()

@@ -25,9 +25,13 @@ def show(
 ) -> None:
     """Print what a step fed the model: decoded text, file, document, offset."""
     from surefoot.cli.paths import run_folder
+    from surefoot.errors import require
+
+    folder = run_folder(run, runs_dir)
+    require("torch", "torch")
     from surefoot.train import shown_batch
 
-    for item in shown_batch(run_folder(run, runs_dir), step):
+    for item in shown_batch(folder, step):
         typer.echo(
             f"--- sample {item.position}, source {item.provenance.source}, "
             f"epoch {item.provenance.epoch}"

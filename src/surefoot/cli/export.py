@@ -22,11 +22,12 @@ def export(
 ) -> None:
     """Write a run's model as a folder that AutoModelForCausalLM loads, with equal logits."""
     from surefoot.cli.paths import run_folder
-    from surefoot.errors import UsageError
+    from surefoot.errors import UsageError, require
 
     if to != "transformers":
         raise UsageError(f"--to {to}: expected transformers")
     folder = run_folder(run, runs_dir)
+    require("torch", "torch")
     from surefoot.export import to_transformers
     from surefoot.train import load_model
 

@@ -20,6 +20,7 @@ EARLY = 6.0
 TOGETHER = 0.8
 GRAD_RATIO = math.log(4.0)
 GRAD_FROM = 32
+LEARNED_NATS = 2.0
 FORMAT = 1
 
 
@@ -40,7 +41,7 @@ class LossDetector:
     Args:
         vocab_size: number of tokens V. A loss within 1 nat of ln V after the horizon is divergence.
             Default: the loss of the first record stands in for ln V where the run is seen from the
-            start.
+            start and fell by 2 nats since.
         horizon: records after the alarm at which an incident that has not come back is judged.
     """
 
@@ -104,7 +105,7 @@ class LossDetector:
         code, recovered = incident.code, None
         if code == "SPK000":
             recovered = incident.recovered_step(at_end=True)
-            code = "SPK001" if recovered else incident.outcome(self._uniform, at_end=True) or code
+            code = "SPK001" if recovered else incident.outcome(self._guess(), at_end=True) or code
         return incident_finding(
             incident, code, attempt=self._attempt, recovered=recovered, at_end=True
         )
@@ -188,6 +189,12 @@ class LossDetector:
                     return True
         return out and self._grad_out.bit_count() >= 2
 
+    def _guess(self) -> float | None:
+        """Loss of a uniform guess. A first loss that was hardly improved on is no such thing."""
+        if self.vocab_size is None and self._uniform is not None:
+            return self._uniform if self._loss.low < self._uniform - LEARNED_NATS else None
+        return self._uniform
+
     def _smallest_spike(self) -> float:
         """Least excess of a spike, nats: large while the first fall is fresh in memory."""
         course = self._loss
@@ -215,7 +222,9 @@ class LossDetector:
     ) -> None:
         """Open an incident, back-dated to its onset, and tell it."""
         losses = self._history.losses_from(onset.index)
-        signal = "loss" if self._loss.count or reading.nonfinite else "grad_norm"
+        # Judged by the loss wherever there is one: what is never logged cannot come back.
+        seen = self._loss.count or reading.loss is not None or reading.nonfinite == "loss"
+        signal = "loss" if seen else "grad_norm"
         course = self._loss if signal == "loss" else self._grad
         noise = course.noise() * course.doubt()
         if level is None and signal == "loss" and len(losses) > 2:
@@ -290,7 +299,7 @@ class LossDetector:
             if recovered - incident.onset_step <= 2:
                 self._loss.note_outlier()
             return "healthy", scores
-        outcome = incident.outcome(self._uniform)
+        outcome = incident.outcome(self._guess())
         if outcome is None:
             return "incident", scores
         if incident.code != "SPK003":
@@ -374,7 +383,7 @@ class LossDetector:
         self._attempt, self._grad_out = state["attempt"], state["grad_out"]
         self._loss.load_state_dict(state["loss"])
         self._grad.load_state_dict(state["grad"])
-        self._shift = ShiftTest(**state["shift"])
+        self._shift = ShiftTest.from_state(state["shift"])
         self._usability = Usability(**state["usability"])
         self._history.load_state_dict(state["history"])
         opened = state["open"]

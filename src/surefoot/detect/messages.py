@@ -118,25 +118,28 @@ def _message(incident: OpenIncident, code: str, recovered: int | None, at_end: b
             f"{_steps(recovered - incident.onset_step)} after the onset: {peak}, {onset}, "
             f"{led}{cost}"
         )
+    what = "the loss" if incident.loss_nonfinite else "the gradient norm"
+    value = (
+        f"{what} was {incident.loss_nonfinite or 'not finite'} at step {incident.nonfinite_step}"
+    )
+    after = "" if incident.nonfinite_step is None else f"; {value}"
     if code == "SPK002":
         new, _ = incident.new_level()
         assert incident.level is not None
         return (
             f"{of} did not come back: it settled at {_value(incident, new)}, was "
             f"{_value(incident, incident.level)} before ({_rise(incident, new)}): "
-            f"{peak}, {onset}, {led}"
+            f"{peak}, {onset}, {led}{after}"
         )
     if code == "SPK003":
         new, _ = incident.new_level()
         assert incident.level is not None
         return (
             f"the loss diverged: {new:.4g} nats at step {incident.last_step}, {incident.level:.4g} "
-            f"before ({_rise(incident, new)}): {peak}, {onset}, {led}"
+            f"before ({_rise(incident, new)}): {peak}, {onset}, {led}{after}"
         )
-    what = "the loss" if incident.loss_nonfinite else "the gradient norm"
-    value = incident.loss_nonfinite or "not finite"
     state = f"; still so when the data ended at step {incident.last_step}" if at_end else ""
-    return f"{what} was {value} at step {incident.nonfinite_step}: {onset}, {led}{state}"
+    return f"{value}: {onset}, {led}{state}"
 
 
 def _value(incident: OpenIncident, value: float) -> str:

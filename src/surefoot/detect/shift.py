@@ -3,11 +3,15 @@
 A mean over about 16 recent records is held against one over about 96 records that ends 32 records
 ago, so that a change is not at once absorbed by what it is compared with. The difference is judged
 by its own spread: correlated noise, which makes sums of scores (Page 1954) cry wolf, widens that
-spread and thereby the threshold.
+spread and thereby the threshold. What is learned of the spread waits for 32 records, so that a
+climb does not widen it before it is found; and a loss half a nat above its own lowest mean is found
+however slowly it got there.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 RECENT_SPAN = 16
 ANCHOR_SPAN = 96
@@ -18,6 +22,9 @@ RATE_SPAN = 64
 RATE_RISE = 1.02
 # While the learning rate is being raised, only a climb by this much counts.
 RISE_NATS = 0.5
+QUARANTINE = 32
+# A climb above the lowest mean must also be this many standard deviations of such a mean.
+CLIMB = 10.0
 THRESHOLD = 4.5
 CLIP = 3.0
 # Standard deviation of the difference for independent noise of standard deviation 1.
@@ -39,6 +46,8 @@ class ShiftTest:
         spread: mean absolute deviation of the difference from ``middle``.
         rate: exponential mean of the learning rate; 0 if none was ever given.
         rises: whether the learning rate was rising at the last record.
+        lowest: lowest recent mean since the course was last started; None before it is known.
+        pending: deviations that have not yet counted in ``spread``, oldest first.
     """
 
     recent: float = 0.0
@@ -49,6 +58,8 @@ class ShiftTest:
     spread: float = 0.0
     rate: float = 0.0
     rises: bool = False
+    lowest: float | None = None
+    pending: list[float] = field(default_factory=list)
 
     def spread_sigma(self, noise: float) -> float:
         """Standard deviation of the difference, given that of single values."""
@@ -84,13 +95,19 @@ class ShiftTest:
         excess = difference - self._fall()
         deviation = min(max(difference - self.middle, -CLIP * sigma), CLIP * sigma)
         self.middle += deviation / min(self.anchored, ANCHOR_SPAN)
-        size = abs(deviation) - self.spread
-        # Quicker down than up: what the steep first fall did to it must not last.
-        self.spread += size / (SPREAD_SPAN if size > 0.0 else SPREAD_SPAN / 3)
+        self.pending.append(abs(deviation))
+        while len(self.pending) > min(QUARANTINE, self.anchored // 4):
+            size = self.pending.pop(0) - self.spread
+            # Quicker down than up: what the steep first fall did to it must not last.
+            self.spread += size / (SPREAD_SPAN if size > 0.0 else SPREAD_SPAN / 3)
         if self.anchored < READY:
             return excess, 0.0
         score = excess / (sigma * THRESHOLD)
-        return excess, min(score, excess / RISE_NATS) if rises else score
+        if rises:
+            score = min(score, excess / RISE_NATS)
+        self.lowest = self.recent if self.lowest is None else min(self.lowest, self.recent)
+        climb = self.recent - self.lowest
+        return max(excess, climb), max(score, climb / max(RISE_NATS, CLIMB * noise * _WHITE))
 
     def _fall(self) -> float:
         """How far below the anchor the recent mean is expected, from a fall that has lasted."""
@@ -115,7 +132,13 @@ class ShiftTest:
     def back(self, level: float) -> None:
         """An incident ended with the loss back at ``level``: the old comparison goes on."""
         self.recent = level
+        self.pending.clear()
 
-    def state_dict(self) -> dict[str, float]:
+    def state_dict(self) -> dict[str, Any]:
         """All state, as JSON values."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return asdict(self)
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "ShiftTest":
+        """Rebuild from :meth:`state_dict`."""
+        return cls(**{**state, "pending": list(state["pending"])})

@@ -78,7 +78,9 @@ class Meter:
         UsageError: if there is nothing to measure, or parameters are sharded or on several devices.
 
     Attributes:
-        places: for each per-place signal the names of its places, in order.
+        places: for each per-place signal the names of its places, in order; those of
+            ``attention_logit_max`` are the ``layers`` of a model that has
+            ``measure_attention_logits``, as surefoot's decoder has.
     """
 
     def __init__(
@@ -103,9 +105,10 @@ class Meter:
         self.places: dict[str, tuple[str, ...]] = dict.fromkeys(
             PER_PARAMETER, self._parameters.names
         )
-        if hasattr(model, "measure_attention_logits"):
-            layers = [n for n, _ in model.get_submodule("layers").named_children()]
-            self.places["attention_logit_max"] = tuple(f"layers.{name}" for name in layers)
+        layers = getattr(model, "layers", None)
+        if hasattr(model, "measure_attention_logits") and isinstance(layers, nn.Module):
+            names = (f"layers.{name}" for name, _ in layers.named_children())
+            self.places["attention_logit_max"] = tuple(names)
 
     def is_sampled(self, step: int) -> bool:
         """Whether the sampled signals are measured at ``step``: 1 and multiples of the period."""

@@ -61,6 +61,7 @@ def create(
     ranks.barrier()
     job = _job(recipe, folder, ranks, corpus, step, writer)
     job.save()
+    _caution(recipe, say)
     return job
 
 
@@ -82,6 +83,11 @@ def resume(folder: Path, ranks: Ranks, say: Say, asked: Recipe | None = None) ->
     if asked is not None:
         require_same(spec, asked, folder.name)
     corpus = prepare_corpus(recipe, ranks, say)
+    kept = folder / TOKENIZER
+    if kept.is_file() and kept.read_bytes() != corpus.tokenizer_path.read_bytes():
+        # Trained anew, by another version of the library, it would change every token.
+        data = recipe.data.model_copy(update={"tokenizer": str(kept)})
+        corpus = prepare_corpus(recipe.model_copy(update={"data": data}), ranks, say)
     if spec.data.content_sha256 not in (None, corpus.content_sha256):
         raise DataError(
             f"the data of run {folder.name!r} has changed: its content hash was "
@@ -108,7 +114,13 @@ def resume(folder: Path, ranks: Ranks, say: Say, asked: Recipe | None = None) ->
         job.restore(at)
     job.custody.take_up()
     say(f"resuming {folder.name} at step {at or 0}")
+    _caution(recipe, say)
     return job
+
+
+def _caution(recipe: Recipe, say: Say) -> None:
+    if recipe.training.compile:
+        say("with torch.compile a resumed run is not promised to be equal bit for bit")
 
 
 def _keep_tokenizer(folder: Path, corpus: Corpus) -> None:

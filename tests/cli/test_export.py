@@ -1,0 +1,64 @@
+"""A trained run goes into transformers, and from there into a new run."""
+
+import pytest
+import torch
+
+from surefoot import runs
+from surefoot.train import load_model
+
+
+@pytest.fixture(scope="module")
+def exported(tiny, command, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exported")
+    done = command(folder, "train", str(tiny / "tiny.toml"), "--name", "x")
+    assert done.returncode == 0, done.stderr
+    done = command(folder, "export", "runs/x", "--to", "transformers", "--out", "hf")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "hf: the model of x at step 12\n"
+    return folder
+
+
+def test_transformers_loads_it_with_equal_logits_and_tokens(exported):
+    transformers = pytest.importorskip("transformers")
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(exported / "hf")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(exported / "hf")
+    ours = load_model(exported / "runs" / "x").model
+    text = "bb cc\n\n\tdd  ee\r\n"
+    tokens = tokenizer(text, return_tensors="pt").input_ids
+    assert tokenizer.decode(tokens[0]) == text
+    with torch.no_grad():
+        difference = theirs(tokens).logits - ours(tokens)
+    assert difference.abs().max() < 1e-4
+
+
+def test_training_goes_on_from_it(exported, tiny, command, tmp_path):
+    done = command(
+        tmp_path,
+        *("train", str(tiny / "tiny.toml"), "--name", "y", "--init-from", str(exported / "hf")),
+        *("--set", "schedule.steps=3"),
+    )
+    assert done.returncode == 0, done.stderr
+    first = runs.open(tmp_path / "runs" / "y").signals["loss"][0]
+    before = runs.open(exported / "runs" / "x").signals["loss"]
+    assert first < before[0] - 1  # it starts where the other ended, not at ln V
+    spec = runs.read_spec(tmp_path / "runs" / "y")
+    assert spec.options["init"]["pretrained"] == str(exported / "hf")
+    again = command(tmp_path, "train", "--name", "y", "--resume")
+    assert again.returncode == 0, again.stderr
+
+
+def test_data_show_prints_what_was_fed(exported, tiny, command):
+    done = command(exported, "data", "show", "runs/x", "--step", "2")
+    assert done.returncode == 0, done.stderr
+    heads = [line for line in done.stdout.splitlines() if line.startswith("--- sample")]
+    assert [line.split()[2].rstrip(",") for line in heads] == ["4", "5", "6", "7"]
+    assert "doc" in done.stdout
+    beyond = command(exported, "data", "show", "runs/x", "--step", "99")
+    assert beyond.returncode == 2
+    assert "no record of step 99; it has steps 1 to 12" in beyond.stderr
+
+
+def test_export_refuses_what_it_would_overwrite(exported, command):
+    done = command(exported, "export", "runs/x", "--out", "hf")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
