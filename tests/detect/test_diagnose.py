@@ -117,7 +117,7 @@ def test_a_finding_without_an_onset_keeps_its_evidence():
 
 
 def test_the_vocabulary_comes_from_the_specification():
-    signals = table().with_columns(loss=pl.col("loss") + 7.0 * (pl.col("step") >= 600))
+    signals = table().with_columns(loss=pl.col("loss") + 7.5 * (pl.col("step") >= 600))
     spec = TrainSpec(architecture=ArchitectureSpec(vocab_size=50304))
     assert [f.code for f in diagnose(run(signals, spec=spec))] == ["SPK001", "SPK003"]
     assert [f.code for f in diagnose(run(signals))] == ["SPK001", "SPK002"]

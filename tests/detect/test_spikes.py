@@ -119,6 +119,17 @@ def test_a_second_hump_before_the_loss_is_back_is_the_same_incident(feed, rng):
     assert told.one("SPK001").evidence["recovered_step"] == 313
 
 
+@pytest.mark.parametrize("at", [60, 120, 200, 300])
+def test_a_spike_in_the_steep_first_fall_is_closed_as_one_that_came_back(feed, rng, at):
+    # The fall of the last hundred steps must not be carried on for ever: it is fading.
+    losses = 2.5 + 8 * np.exp(-np.arange(700) / 40) + 0.02 * rng.standard_normal(700)
+    losses[at - 1 : at + 3] += 3.0
+    told = feed(losses)
+    assert [code for _, code in told.codes] == ["SPK000", "SPK001"]
+    assert told.codes[0][0] == at
+    assert told.codes[1][0] <= at + 40
+
+
 def test_spikes_do_not_raise_the_bar_for_the_next_one(feed, rng):
     # A detector that lets its outliers into its baseline is blind after a few of them.
     losses = noisy(3000, rng)

@@ -45,16 +45,29 @@ def diagnose(run: Run, *, vocab_size: int | None = None) -> list[Finding]:
 
 
 def step_records(signals: "polars.DataFrame") -> Iterator[StepRecord]:
-    """The rows of a run's table as records, in order of their steps, the last of equal ones."""
+    """The rows of a run's table as records, in order of their steps, the last of equal ones.
+
+    Of a table that holds more than the winning history, the rows which a later attempt went back
+    over are left out, those too that it has not reached again.
+    """
     if "step" not in signals.columns or not len(signals):
         return
     names = [name for name in COLUMNS if name in signals.columns]
     columns = [signals[name].to_list() for name in names]
     steps = signals["step"].to_list()
     attempts = signals["attempt"].to_list() if "attempt" in signals.columns else [0] * len(steps)
-    rows = {step: row for row, step in enumerate(steps) if step is not None}
+    rows: dict[int, int] = {}
+    begins: dict[int, int] = {}
+    for row, step in enumerate(steps):
+        if step is not None:
+            attempt = attempts[row] or 0
+            begins[attempt] = min(step, begins.get(attempt, step))
+            if step not in rows or attempt >= (attempts[rows[step]] or 0):
+                rows[step] = row
     for step in sorted(rows):
         row = rows[step]
+        if any(attempt > (attempts[row] or 0) and step >= begins[attempt] for attempt in begins):
+            continue
         values = {
             name: column[row]
             for name, column in zip(names, columns, strict=True)

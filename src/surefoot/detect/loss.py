@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from statistics import fmean
 from typing import Any
 
-from surefoot.detect.baseline import Course
+from surefoot.detect.baseline import SETTLED, Course
 from surefoot.detect.history import Entry, History, Onset
 from surefoot.detect.incident import STREAK, OpenIncident
 from surefoot.detect.messages import incident_finding, usability_finding
@@ -17,6 +17,7 @@ WARM_UP = 16
 SMALLEST_SPIKE = 0.03
 SMALLEST_SHIFT = 0.015
 EARLY = 6.0
+LARGEST_FALL = 20.0
 TOGETHER = 0.8
 GRAD_RATIO = math.log(4.0)
 GRAD_FROM = 32
@@ -198,7 +199,7 @@ class LossDetector:
     def _smallest_spike(self) -> float:
         """Least excess of a spike, nats: large while the first fall is fresh in memory."""
         course = self._loss
-        fall = course.top - course.low
+        fall = min(course.top - course.low, LARGEST_FALL)  # one absurd value is no first fall
         if course.count < WARM_UP:
             fall = max(fall, 1.0)
         return max(SMALLEST_SPIKE, EARLY * fall / (course.count + 1))
@@ -249,7 +250,7 @@ class LossDetector:
             last_step=onset.interval[0],
             peak_step=step,
             horizon=self.horizon,
-            slope=self._shift.slope() if signal == "loss" else 0.0,
+            slope=self._slope() if signal == "loss" else 0.0,
             age=max(1, course.count),
         )
         if signal == "grad_norm" and reading.log_grad is not None:
@@ -263,6 +264,12 @@ class LossDetector:
         self._grad.drop_pending()
         self._open = incident
         findings.append(incident_finding(incident, code, attempt=self._attempt))
+
+    def _slope(self) -> float:
+        """Nats a record at which the loss is expected to fall on, at most 0."""
+        # Early on the long means still hold the steep first fall, which is fading: carried on, it
+        # would leave the loss above its course for ever.
+        return self._shift.slope() if self._loss.count >= SETTLED else 0.0
 
     @staticmethod
     def _nonfinite(incident: OpenIncident, step: int, reading: Reading) -> None:
