@@ -9,8 +9,7 @@
     ├── RunFolderError           a run folder that is missing, taken, foreign or newer
     ├── CheckpointError          a checkpoint that is missing, torn or altered
     ├── StorageError             the disk is full or refuses to write
-    ├── MissingExtraError        a package of an extra is not installed
-    └── Halted                   exit 3: stopped by policy, post-mortem written
+    └── MissingExtraError        a package of an extra is not installed
 
 Programming mistakes raise the built-in errors; these are for people.
 """
@@ -54,12 +53,6 @@ class StorageError(SurefootError):
 
 class MissingExtraError(SurefootError):
     """A package of an optional extra is not installed."""
-
-
-class Halted(SurefootError):
-    """The run was stopped by policy; its post-mortem is in the run folder."""
-
-    exit_code = 3
 
 
 def require(module: str, extra: str) -> ModuleType:

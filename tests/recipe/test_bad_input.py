@@ -323,6 +323,14 @@ def test_set_is_named_where_it_is_to_blame(write, setting, message):
     assert str(caught.value) == f"--set {' '.join(setting.split())}: {message}"
 
 
+def test_set_into_a_list_that_is_none(write):
+    with pytest.raises(RecipeError) as caught:
+        load(write(), ["data={sources=3}", "data.sources[0].weight=1"])
+    assert str(caught.value) == (
+        "--set data.sources[0].weight=1: there is no sources[0]; sources has 0 items"
+    )
+
+
 def test_set_into_a_value_that_is_no_section(write):
     with pytest.raises(RecipeError, match=r"^--set optimizer.eps=1: 'optimizer' is not a section"):
         load(write(), ["optimizer=5", "optimizer.eps=1"])

@@ -172,7 +172,7 @@ class Course:
         self._pending.append((innovation, noise))
         while len(self._pending) > min(QUARANTINE, self.count // 4):
             self._learn_noise(*self._pending.popleft())
-        if self.count == KNOWN_FROM:  # from here on the data speak, not the prior
+        if self.count == KNOWN_FROM and self._ordered:  # from here on the data speak
             self.fast = self._ordered[len(self._ordered) // 2] * _MEDIAN_ABS_TO_SIGMA
 
     def _learn_noise(self, innovation: float, noise: float) -> None:

@@ -25,7 +25,7 @@ RISE_NATS = 0.5
 QUARANTINE = 32
 # A climb above the lowest mean must also be this many standard deviations of such a mean.
 CLIMB = 10.0
-THRESHOLD = 4.5
+THRESHOLD = 5.5
 CLIP = 3.0
 # Standard deviation of the difference for independent noise of standard deviation 1.
 _WHITE = math.sqrt(1 / (2 * RECENT_SPAN - 1) + 1 / (2 * ANCHOR_SPAN - 1))
