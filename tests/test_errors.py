@@ -5,7 +5,7 @@ import re
 import pytest
 
 from surefoot import errors
-from surefoot.errors import Halted, MissingExtraError, SurefootError, UsageError, nearest, require
+from surefoot.errors import MissingExtraError, SurefootError, UsageError, nearest, require
 
 CLASSES = {
     name: kind
@@ -23,7 +23,7 @@ def test_the_tree_in_the_docstring_is_the_tree():
 def test_every_error_is_for_people(kind):
     assert issubclass(kind, Exception)
     assert kind.__doc__.endswith(".")
-    assert kind.exit_code == (3 if kind is Halted else 2)
+    assert kind.exit_code == 2
 
 
 def test_a_message_is_one_line():
