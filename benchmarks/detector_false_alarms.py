@@ -1,6 +1,6 @@
 """How often does the loss detector cry wolf? Healthy synthetic runs of many kinds, counted.
 
-    python benchmarks/detector_false_alarms.py            # about 2.4 million steps
+    python benchmarks/detector_false_alarms.py            # about 3 million steps
     python benchmarks/detector_false_alarms.py --quick    # a tenth of it
 
 Every kind is a full training curve from ln V down, with loss and gradient norm; whatever the

@@ -243,3 +243,30 @@ def test_going_back_to_before_a_shift_is_no_incident(feed, rng):
     assert [code for _, code in feed(losses, detector=detector).codes] == ["SPK000", "SPK002"]
     told = feed(noisy(600, rng), detector=detector, first=251, attempt=1)
     assert told.codes == []
+
+
+def _values(detector, feed, at, **wanted):
+    """The loss, or the gradient norm, that has the wanted score at step ``at``."""
+    probe = LossDetector()
+    probe.load_state_dict(detector.state_dict())
+    scores = feed([2.55], [0.6], detector=probe, first=at).verdicts[0].scores
+    unit = scores["excess_nats"] / scores["score"]
+    return 2.55 + (wanted["score"] - scores["score"]) * unit
+
+
+@pytest.mark.parametrize(("grad", "codes"), [(3.0, [(301, "SPK000")]), (0.3, [])])
+def test_two_signals_that_each_fall_short_are_an_incident_together(feed, rng, grad, codes):
+    detector = LossDetector()
+    feed(noisy(300, rng), 0.3 * np.exp(0.1 * rng.standard_normal(300)), detector=detector)
+    loss = _values(detector, feed, 301, score=0.9)
+    assert feed([loss], [grad], detector=detector, first=301).codes == codes
+
+
+@pytest.mark.parametrize(("between", "onset"), [(0, 301), (3, 301), (4, 306)])
+def test_the_onset_reaches_back_across_up_to_three_records_in_the_band(feed, rng, between, onset):
+    detector = LossDetector()
+    feed(noisy(300, rng), detector=detector)
+    loss = _values(detector, feed, 301, score=0.6)
+    told = feed([loss, *[2.5] * between, 4.0], detector=detector, first=301)
+    assert told.codes == [(302 + between, "SPK000")]
+    assert told.one("SPK000").evidence["onset_step"] == onset

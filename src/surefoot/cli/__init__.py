@@ -18,13 +18,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from surefoot.cli.app import app
 
     try:
-        result = app(args=arguments, prog_name="surefoot", standalone_mode=False)
-        sys.stdout.flush()
-        return int(result or 0)
+        result = int(app(args=arguments, prog_name="surefoot", standalone_mode=False) or 0)
+        if result == 130:  # typer turns Ctrl-C into this status, without a word
+            return _fail("interrupted", 130)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return result
     except SurefootError as error:
         return _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
+    except SystemExit as stop:  # a signal that came outside the loop
+        return _fail("terminated", stop.code if isinstance(stop.code, int) else 1)
     except BrokenPipeError:
         # The reader of a pipe left (`surefoot report ... | head`): not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -46,9 +51,10 @@ def _unexpected(error: Exception) -> int:
     if "ClickException" in kinds:
         context = getattr(error, "ctx", None)
         where = f"; type  {context.command_path} --help" if context is not None else ""
-        return _fail(f"{error.format_message()}{where}", 2)  # type: ignore[attr-defined]
-    if isinstance(error, OSError) and error.filename is not None:
-        return _fail(f"{error.filename}: {error.strerror}", 2)
+        said = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+        return _fail(f"{said}{where}", 2)
+    if isinstance(error, OSError):
+        return _fail(f"{error.filename or 'output'}: {error.strerror or error}", 2)
     import traceback
 
     traceback.print_exception(error)
@@ -56,5 +62,8 @@ def _unexpected(error: Exception) -> int:
 
 
 def _fail(message: str, status: int) -> int:
-    sys.stderr.write(f"surefoot: {message}\n")
+    from surefoot.report.text import plain
+
+    # A file name may hold an escape sequence; the terminal is not to obey it.
+    sys.stderr.write(f"surefoot: {plain(message)}\n")
     return status

@@ -29,6 +29,7 @@ def show(
 
     folder = run_folder(run, runs_dir)
     require("torch", "torch")
+    from surefoot.report import plain
     from surefoot.train import shown_batch
 
     for item in shown_batch(folder, step):
@@ -37,6 +38,7 @@ def show(
             f"epoch {item.provenance.epoch}"
         )
         for part in item.provenance.documents:
-            typer.echo(f"    {part}")
+            typer.echo(f"    {plain(str(part))}")
         text = item.text if not width or len(item.text) <= width else item.text[:width] + " …"
-        typer.echo(text)
+        for line in text.splitlines():
+            typer.echo(plain(line))

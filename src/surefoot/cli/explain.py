@@ -18,6 +18,6 @@ def explain(
 
     if code is None:
         for entry in CODES.values():
-            typer.echo(f"{entry.code}  {entry.severity:<8} {entry.title}")
+            typer.echo(f"{entry.code}  {entry.severity:<8} {entry.name:<18} {entry.title}")
         return
     typer.echo(explanation(code))

@@ -49,24 +49,53 @@ def run(request: Request) -> int:
     if request.settings and recipe is None:
         raise UsageError("--set changes a recipe; with --resume the run keeps its own settings")
     require("torch", "torch")
+    from surefoot import runs
     from surefoot.cli.progress import Progress
-    from surefoot.train import adopt, create, join, leave, resume, train
+    from surefoot.recipe import Recipe
+    from surefoot.train import (
+        adopt,
+        create,
+        finished_at,
+        join,
+        leave,
+        require_same,
+        resume,
+        train,
+    )
 
-    device = recipe.training.device if recipe is not None else "auto"
-    ranks = join(device)
-    speak = (lambda line: None) if request.quiet or not ranks.is_main else say
+    if recipe is not None and request.init_from is not None:
+        recipe, sources = adopt(recipe, sources, request.init_from)
+    own = Recipe.from_spec(runs.read_spec(folder)) if request.resume else recipe
+    assert own is not None
+    ranks = join(own.training.device)
+    warn = say if ranks.is_main else _silent
+    speak = _silent if request.quiet else warn
     try:
         if request.resume:
-            job = resume(folder, ranks, speak, asked=recipe)
+            if recipe is not None:
+                require_same(runs.read_spec(folder), recipe, folder.name)
+            last = finished_at(folder)
+            if last is not None:
+                return _tell_finished(folder, last) if ranks.is_main else 0
+            job = resume(folder, ranks, speak, warn=warn)
         else:
-            assert recipe is not None
-            if request.init_from is not None:
-                recipe = adopt(recipe, request.init_from)
-            job = create(recipe, sources, folder, ranks, speak)
+            job = create(own, sources, folder, ranks, speak)
         outcome = train(job, Progress(job, speak))
         return _tell(job, outcome) if ranks.is_main else _status(outcome)
     finally:
         leave()
+
+
+def _silent(line: str) -> None:
+    """Say nothing."""
+
+
+def _tell_finished(folder: Path, last: int) -> int:
+    typer.echo(
+        f"run {folder.name!r} is finished: step {last} of {last}; look at it with  surefoot report "
+        f"{folder}, train on with  surefoot export  and  surefoot train ... --init-from"
+    )
+    return 0
 
 
 def _recipe(request: Request) -> "tuple[Recipe | None, dict[str, Source]]":
@@ -129,6 +158,7 @@ def _tell(job: "Job", outcome: "Outcome") -> int:
 
 def _tell_result(job: "Job", outcome: "Outcome") -> None:
     from surefoot.data import baselines
+    from surefoot.report import plain
     from surefoot.train import sample
 
     unigram, bigram = baselines(job.corpus, job.recipe.evaluation.samples)
@@ -144,7 +174,7 @@ def _tell_result(job: "Job", outcome: "Outcome") -> None:
     written = sample(job.step.model, job.corpus, "def ", tokens=120, seed=job.recipe.seed)
     typer.echo("a sample the model wrote:")
     for line in written.splitlines():
-        typer.echo(f"  | {line}")
+        typer.echo(f"  | {plain(line)}")
 
 
 def _report(job: "Job") -> Path:

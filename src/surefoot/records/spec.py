@@ -132,6 +132,7 @@ class DataSpec:
     seed: int | None = None
     validation_fraction: float | None = None
     content_sha256: str | None = None
+    tokenizer_sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,13 @@
     outcome = train(job, observer)
 """
 
+from surefoot.train.asked import require_same
 from surefoot.train.evaluate import sample, validation_loss
 from surefoot.train.job import Job
 from surefoot.train.loop import Observer, Outcome, train
 from surefoot.train.pretrained import adopt
 from surefoot.train.ranks import Ranks, join, leave
-from surefoot.train.reading import LoadedModel, load_model, shown_batch
+from surefoot.train.reading import LoadedModel, finished_at, load_model, shown_batch
 from surefoot.train.setup import create, resume
 from surefoot.train.state import TrainState
 from surefoot.train.step import IGNORE, StepOutcome, TrainStep
@@ -33,12 +34,14 @@ __all__ = [
     "TrainStep",
     "adopt",
     "create",
+    "finished_at",
     "flops_per_token",
     "join",
     "leave",
     "load_model",
     "mfu",
     "peak_flops",
+    "require_same",
     "resume",
     "sample",
     "shown_batch",

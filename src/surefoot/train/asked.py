@@ -6,6 +6,9 @@ from surefoot.errors import RecipeError
 from surefoot.recipe import Recipe
 from surefoot.records import TrainSpec
 
+# What the run found by itself; the name is the recipe's and changes nothing.
+_FOUND = ("data.content_sha256", "data.tokenizer_sha256", "name")
+
 
 def require_same(spec: TrainSpec, asked: Recipe, name: str) -> None:
     """Refuse to resume a run with a recipe that asks for another one.
@@ -33,7 +36,7 @@ def require_same(spec: TrainSpec, asked: Recipe, name: str) -> None:
 
 def _flat(spec: TrainSpec) -> dict[str, Any]:
     """Settings by dotted name; what the run itself found (content hash) is not a setting."""
-    found = {k: v for k, v in spec.stated().items() if k not in ("data.content_sha256", "name")}
+    found = {k: v for k, v in spec.stated().items() if k not in _FOUND}
     for section, values in spec.options.items():
         for key, value in values.items():
             found[f"{section}.{key}"] = value

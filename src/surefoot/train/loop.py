@@ -77,7 +77,8 @@ class _Loop:
                 done = job.state.step == last
                 stop = self.vote.cast(interrupt.received)
                 if done or stop is not None or job.state.step % job.recipe.checkpoint.every == 0:
-                    self.checkpoint(stop)
+                    # Asked to stop at the very end: it has stopped, and is finished.
+                    self.checkpoint(None if done else stop)
                 if self.halting:
                     return self.halt()
                 if stop is not None and not done:

@@ -2,33 +2,61 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
+from surefoot.errors import RecipeError
 from surefoot.export import from_transformers
 from surefoot.recipe import Recipe
+from surefoot.records import Source
 
 
-def adopt(recipe: Recipe, folder: str | Path) -> Recipe:
-    """``recipe`` with the architecture and the tokenizer of a transformers folder.
+def adopt(
+    recipe: Recipe, sources: Mapping[str, Source], folder: str | Path
+) -> tuple[Recipe, dict[str, Source]]:
+    """The recipe with the architecture and the tokenizer of a transformers folder.
 
     The sequence length stays the recipe's; a tokenizer that the recipe names stays, too.
 
+    Args:
+        recipe: what is asked for.
+        sources: where each value was stated; what comes from the folder is marked as such.
+        folder: what ``save_pretrained`` wrote.
+
     Raises:
+        RecipeError: if ``--set`` asks for another architecture than the folder's.
         SurefootError: if the folder cannot be used, naming what is not supported.
     """
     shape, _, tokenizer_path = from_transformers(Path(folder))
-    architecture = shape.model_copy(update={"sequence_length": recipe.architecture.sequence_length})
-    tokenizer = recipe.data.tokenizer
-    if tokenizer == "bpe":
-        tokenizer = str(tokenizer_path.resolve())
-    return recipe.model_copy(
-        update={
-            "architecture": architecture,
-            "init": recipe.init.model_copy(update={"pretrained": str(Path(folder).resolve())}),
-            "data": recipe.data.model_copy(update={"tokenizer": tokenizer}),
-        }
+    changes: dict[str, dict[str, Any]] = {"architecture": {}, "init": {}, "data": {}}
+    mine, theirs = (
+        recipe.resolved().architecture,
+        recipe.model_copy(update={"architecture": shape}).resolved().architecture,
     )
+    for name in type(shape).model_fields:
+        if name == "sequence_length":
+            continue
+        source = sources.get(f"architecture.{name}")
+        if getattr(mine, name) != getattr(theirs, name) and source is not None:
+            if source.kind == "flag":
+                raise RecipeError(
+                    f"{source.flag}: the model in {folder} has {name} = {getattr(theirs, name)!r}, "
+                    "which --init-from takes over: leave that --set out"
+                )
+        changes["architecture"][name] = getattr(shape, name)
+    changes["init"]["pretrained"] = str(Path(folder).resolve())
+    if recipe.data.tokenizer == "bpe":
+        changes["data"]["tokenizer"] = str(tokenizer_path.resolve())
+    config = Source(kind="config", file=str(Path(folder) / "config.json"))
+    marked = dict(sources)
+    for section, values in changes.items():
+        marked |= {f"{section}.{name}": config for name in values}
+    sections = {
+        section: getattr(recipe, section).model_copy(update=values)
+        for section, values in changes.items()
+    }
+    return recipe.model_copy(update=sections), marked
 
 
 def weights(folder: str) -> Mapping[str, Tensor]:

@@ -11,8 +11,8 @@ from surefoot.data import ShownSample, samples_of_step
 from surefoot.errors import CheckpointError, RunFolderError
 from surefoot.model import Decoder
 from surefoot.recipe import Recipe
+from surefoot.train.feed import corpus_of_run, kept_tokenizer
 from surefoot.train.ranks import Ranks
-from surefoot.train.setup import TOKENIZER, prepare_corpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +41,10 @@ def load_model(folder: Path, step: int | None = None) -> LoadedModel:
 
     Raises:
         CheckpointError: if there is no such checkpoint or it is not intact.
+        DataError: if the run's tokenizer is missing or altered.
     """
-    recipe = Recipe.from_spec(runs.read_spec(folder))
+    spec = runs.read_spec(folder)
+    recipe = Recipe.from_spec(spec)
     store = CheckpointStore(folder / "checkpoints")
     at = store.latest() if step is None else step
     if at is None:
@@ -53,7 +55,7 @@ def load_model(folder: Path, step: int | None = None) -> LoadedModel:
     return LoadedModel(
         model=model.eval(),
         step=at,
-        tokenizer_path=folder / TOKENIZER,
+        tokenizer_path=kept_tokenizer(folder, spec),
         end_of_text=state["end_of_text"],
     )
 
@@ -63,6 +65,7 @@ def shown_batch(folder: Path, step: int) -> list[ShownSample]:
 
     Raises:
         RunFolderError: if the run has no such step.
+        DataError: if the data is no longer what the run was fed.
     """
     run = runs.open(folder)
     rows = run.signals.filter(run.signals["step"] == step)
@@ -74,5 +77,15 @@ def shown_batch(folder: Path, step: int) -> list[ShownSample]:
     first = int(rows["consumed_samples"][0]) - size
     recipe = Recipe.from_spec(run.spec)
     alone = Ranks(rank=0, world=1, device=torch.device("cpu"))
-    corpus = prepare_corpus(recipe, alone, lambda line: None)
+    corpus = corpus_of_run(folder, run.spec, recipe, alone, lambda line: None)
     return samples_of_step(corpus, first, size)
+
+
+def finished_at(folder: Path) -> int | None:
+    """The last step of a run that came to its end with an intact checkpoint of it; else None."""
+    recipe = Recipe.from_spec(runs.read_spec(folder))
+    events = runs.open(folder).events
+    steps = recipe.schedule.steps
+    if not events or events[-1].kind != "finished" or events[-1].step != steps:
+        return None
+    return steps if CheckpointStore(folder / "checkpoints").resumable() == steps else None

@@ -1,35 +1,34 @@
 """Build everything a run needs from its recipe, and take up the state where it has one."""
 
 import random
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from surefoot import runs
 from surefoot.checkpoint import CheckpointStore
-from surefoot.data import BatchRamp, Corpus, prepare
+from surefoot.data import BatchRamp, Corpus
 from surefoot.detect import LossDetector
-from surefoot.errors import DataError
+from surefoot.errors import CheckpointError
 from surefoot.init import initialise
 from surefoot.model import Decoder
 from surefoot.optim import LossScaler, build_optimizer
 from surefoot.recipe import Recipe
 from surefoot.records import Source
 from surefoot.signals import Meter
-from surefoot.train.asked import require_same
 from surefoot.train.custody import Custody
 from surefoot.train.environment import fingerprint
+from surefoot.train.feed import Say, corpus_of_run, keep_tokenizer, prepare_corpus, recorded
 from surefoot.train.job import Job
 from surefoot.train.pretrained import weights
 from surefoot.train.ranks import Ranks
 from surefoot.train.state import TrainState
 from surefoot.train.step import TrainStep
 
-Say = Callable[[str], None]
-
-TOKENIZER = "tokenizer.json"
+# Of the environment: what bit equality rests on.
+_GROUND = ("python", "packages", "device", "processor", "threads", "world_size", "variables")
 
 
 def create(
@@ -52,12 +51,11 @@ def create(
     corpus = prepare_corpus(recipe, ranks, say)
     step = _build(recipe, ranks)
     _initialise(step.model, recipe)
-    spec = recipe.to_spec(sources)
-    spec = replace(spec, data=replace(spec.data, content_sha256=corpus.content_sha256))
+    spec = recorded(recipe.to_spec(sources), corpus)
     writer = None
     if ranks.is_main:
         writer = runs.RunWriter.create(folder, spec, fingerprint(ranks), step.meter.places)
-        _keep_tokenizer(folder, corpus)
+        keep_tokenizer(folder, corpus)
     ranks.barrier()
     job = _job(recipe, folder, ranks, corpus, step, writer)
     job.save()
@@ -65,45 +63,37 @@ def create(
     return job
 
 
-def resume(folder: Path, ranks: Ranks, say: Say, asked: Recipe | None = None) -> Job:
+def resume(folder: Path, ranks: Ranks, say: Say, *, warn: Say | None = None) -> Job:
     """Go on with a run from its newest usable checkpoint.
 
     Args:
         folder: the run folder.
         ranks: this process.
         say: told what goes on.
-        asked: a recipe that was given with ``--resume``; must ask for the same run.
+        warn: told what is wrong with the folder, and where the environment differs; default `say`.
 
     Raises:
-        RecipeError: listing the fields in which ``asked`` differs.
+        CheckpointError: if there were checkpoints and none is intact.
         DataError: if the data is no longer what the run was started on.
     """
+    warn = warn or say
     spec = runs.read_spec(folder)
     recipe = Recipe.from_spec(spec)
-    if asked is not None:
-        require_same(spec, asked, folder.name)
-    corpus = prepare_corpus(recipe, ranks, say)
-    kept = folder / TOKENIZER
-    if kept.is_file() and kept.read_bytes() != corpus.tokenizer_path.read_bytes():
-        # Trained anew, by another version of the library, it would change every token.
-        data = recipe.data.model_copy(update={"tokenizer": str(kept)})
-        corpus = prepare_corpus(recipe.model_copy(update={"data": data}), ranks, say)
-    if spec.data.content_sha256 not in (None, corpus.content_sha256):
-        raise DataError(
-            f"the data of run {folder.name!r} has changed: its content hash was "
-            f"{str(spec.data.content_sha256)[:12]}, now it is {corpus.content_sha256[:12]}; "
-            "restore the files (or the Python version, for stdlib), or start a new run"
-        )
+    corpus = corpus_of_run(folder, spec, recipe, ranks, say)
     step = _build(recipe, ranks)
     store = _store(recipe, folder, ranks)
-    at = store.resumable(report=say)
+    damaged: list[str] = []
+    at = store.resumable(report=damaged.append)
     if at is None:
-        # Killed before its first checkpoint was whole: nothing is lost by starting over.
+        _require_unsaved(folder, damaged)
         _initialise(step.model, recipe)
     writer = None
     if ranks.is_main:
-        writer = runs.RunWriter.resume(folder, at or 0, step.meter.places)
-        _keep_tokenizer(folder, corpus)
+        writer = runs.RunWriter.resume(folder, at or 0, step.meter.places, problems=damaged)
+        keep_tokenizer(folder, corpus)
+        for problem in writer.problems:
+            warn(problem)
+        _compare_environment(folder, fingerprint(ranks), writer, warn)
     ranks.barrier()
     # Under the writer's lock. What lies beyond belongs to a history that is given up.
     store.abandon_after(at or 0)
@@ -113,7 +103,9 @@ def resume(folder: Path, ranks: Ranks, say: Say, asked: Recipe | None = None) ->
     else:
         job.restore(at)
     job.custody.take_up()
-    say(f"resuming {folder.name} at step {at or 0}")
+    again = writer.rows_moved if writer is not None else 0
+    lost = f"; {again} recorded steps after it are taken again" if again else ""
+    say(f"resuming {folder.name} at step {at or 0} of {recipe.schedule.steps}{lost}")
     _caution(recipe, say)
     return job
 
@@ -123,9 +115,35 @@ def _caution(recipe: Recipe, say: Say) -> None:
         say("with torch.compile a resumed run is not promised to be equal bit for bit")
 
 
-def _keep_tokenizer(folder: Path, corpus: Corpus) -> None:
-    """The run folder keeps its tokenizer, so that its model can be exported without the data."""
-    runs.write_atomic(folder / TOKENIZER, corpus.tokenizer_path.read_bytes())
+def _require_unsaved(folder: Path, damaged: Sequence[str]) -> None:
+    """Starting over is right only for a run that was killed before its first checkpoint."""
+    if any(event.kind == "checkpoint" for event in runs.open(folder).events):
+        why = "; ".join(damaged) or f"{folder / 'checkpoints'} has none left"
+        raise CheckpointError(
+            f"run {folder.name!r} has no intact checkpoint to go on from ({why}); nothing was "
+            "changed: restore one, or start a new run"
+        )
+
+
+def _compare_environment(
+    folder: Path, now: Mapping[str, Any], writer: runs.RunWriter, warn: Say
+) -> None:
+    """A resume elsewhere is allowed, and told: bit equality holds on the same ground only."""
+    try:
+        before = runs.read_environment(folder)
+    except (OSError, ValueError):
+        return  # reading the run reports it
+    changed = {
+        name: [before.get(name), now[name]]
+        for name in _GROUND
+        if name in before and before[name] != now[name]
+    }
+    if changed:
+        writer.ledger.append("environment", step=writer.last_step, changed=changed)
+        warn(
+            f"{', '.join(changed)} differ from when the run was started: it goes on, but not bit "
+            "for bit as it would have"
+        )
 
 
 def _initialise(model: Decoder, recipe: Recipe) -> None:
@@ -134,25 +152,6 @@ def _initialise(model: Decoder, recipe: Recipe) -> None:
         return
     a = recipe.architecture
     initialise(model, model.roles(), recipe.init, width=a.width, layers=a.layers, seed=recipe.seed)
-
-
-def prepare_corpus(recipe: Recipe, ranks: Ranks, say: Say) -> Corpus:
-    """Token files are built by the first rank; the others find them in the cache."""
-
-    def build() -> Corpus:
-        a, d = recipe.architecture, recipe.data
-        return prepare(
-            d,
-            vocab_size=a.vocab_size,
-            sequence_length=a.sequence_length,
-            seed=recipe.data_seed,
-            cache_dir=None if d.cache_dir is None else Path(d.cache_dir),
-            progress=say if ranks.is_main else None,
-        )
-
-    corpus = build() if ranks.is_main else None
-    ranks.barrier()
-    return corpus or build()
 
 
 def _build(recipe: Recipe, ranks: Ranks) -> TrainStep:
