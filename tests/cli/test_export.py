@@ -62,3 +62,19 @@ def test_export_refuses_what_it_would_overwrite(exported, command):
     done = command(exported, "export", "runs/x", "--out", "hf")
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_what_init_from_takes_over_is_marked_and_not_to_be_set(exported, tiny, command, tmp_path):
+    recipe, folder = str(tiny / "tiny.toml"), str(exported / "hf")
+    clash = ["--init-from", folder, "--set", "architecture.width=64"]
+    done = command(tmp_path, "train", recipe, "--name", "y", *clash)
+    assert done.returncode == 2
+    assert "--set architecture.width=64" in done.stderr
+    assert "width = 32" in done.stderr
+    crash = {"SUREFOOT_CRASH_AT": "step:2"}
+    arguments = ["train", recipe, "--name", "y", "--init-from", folder]
+    assert command(tmp_path, *arguments, environment=crash).returncode == -9
+    source = runs.read_spec(tmp_path / "runs" / "y").sources["architecture.width"]
+    assert (source.kind, source.file) == ("config", f"{folder}/config.json")
+    again = command(tmp_path, *arguments, "--resume", "--quiet")
+    assert again.returncode == 0, again.stderr

@@ -1,11 +1,13 @@
 """Spikes that come back: found at their step, dated, closed under the same id, and priced."""
 
+import math
 import re
 
 import numpy as np
 import pytest
 
 from surefoot.detect import LossDetector
+from surefoot.records import StepRecord
 
 EVIDENCE = [
     "incident",
@@ -270,3 +272,25 @@ def test_the_onset_reaches_back_across_up_to_three_records_in_the_band(feed, rng
     told = feed([loss, *[2.5] * between, 4.0], detector=detector, first=301)
     assert told.codes == [(302 + between, "SPK000")]
     assert told.one("SPK000").evidence["onset_step"] == onset
+
+
+def test_a_collapse_to_a_model_that_knows_nothing_is_no_recovery():
+    # A rate far too high: the first updates throw the loss out, then the model answers uniformly
+    # for good. The course before was that of a fresh model, so the loss is "back" on it.
+    uniform = math.log(320)
+    detector = LossDetector(vocab_size=320)
+    told = []
+    for step in range(1, 400):
+        loss = uniform + 0.1 if step < 3 else 1e6 if step < 12 else uniform
+        told += detector.update(StepRecord(step=step, values={"loss": loss})).findings
+    assert [finding.code for finding in told] == ["SPK000", "SPK003"]
+
+
+def test_an_early_spike_is_over_once_the_model_learns():
+    uniform = math.log(320)
+    detector = LossDetector(vocab_size=320)
+    told = []
+    for step in range(1, 200):
+        loss = uniform + 0.1 if step < 3 else 9.0 if step < 6 else uniform - 0.02 * (step - 6)
+        told += detector.update(StepRecord(step=step, values={"loss": loss})).findings
+    assert [finding.code for finding in told] == ["SPK000", "SPK001"]

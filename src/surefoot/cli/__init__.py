@@ -62,8 +62,8 @@ def _unexpected(error: Exception) -> int:
 
 
 def _fail(message: str, status: int) -> int:
-    from surefoot.report.text import plain
+    from surefoot.cli.console import printable
 
     # A file name may hold an escape sequence; the terminal is not to obey it.
-    sys.stderr.write(f"surefoot: {plain(message)}\n")
+    sys.stderr.write(f"surefoot: {printable(message)}\n")
     return status

@@ -17,6 +17,13 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, allow_nan=False, indent=2, ensure_ascii=False) + "\n")
 
 
+def printable(line: str) -> str:
+    """The line with control characters shown as escapes, spaces and tabs as they are."""
+    return "".join(
+        c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in line
+    )
+
+
 def say(line: str) -> None:
     """A line of progress, to stderr."""
     sys.stderr.write(line + "\n")

@@ -24,12 +24,12 @@ def show(
     runs_dir: RunsDir = RUNS,
 ) -> None:
     """Print what a step fed the model: decoded text, file, document, offset."""
+    from surefoot.cli.console import printable
     from surefoot.cli.paths import run_folder
     from surefoot.errors import require
 
     folder = run_folder(run, runs_dir)
     require("torch", "torch")
-    from surefoot.report import plain
     from surefoot.train import shown_batch
 
     for item in shown_batch(folder, step):
@@ -38,7 +38,7 @@ def show(
             f"epoch {item.provenance.epoch}"
         )
         for part in item.provenance.documents:
-            typer.echo(f"    {plain(str(part))}")
+            typer.echo(f"    {printable(str(part))}")
         text = item.text if not width or len(item.text) <= width else item.text[:width] + " …"
         for line in text.splitlines():
-            typer.echo(plain(line))
+            typer.echo(printable(line))

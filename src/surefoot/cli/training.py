@@ -1,15 +1,17 @@
 """What ``surefoot train`` does: check the request, run the job, tell how it ended."""
 
+import contextlib
 import math
 import re
 import signal
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import typer
 
-from surefoot.cli.console import say
+from surefoot.cli.console import printable, say
 from surefoot.errors import RunFolderError, UsageError, require
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ class Request:
 
 def run(request: Request) -> int:
     """Carry out the request; returns the exit status."""
+    # Outside the loop, which finishes its step first, a SIGTERM is to end this with a word.
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, _terminate)
     recipe, sources = _recipe(request)
     folder = request.runs_dir / _name(request, recipe)
     # What can be refused is refused before torch loads: an error should not take seconds.
@@ -84,6 +89,10 @@ def run(request: Request) -> int:
         return _tell(job, outcome) if ranks.is_main else _status(outcome)
     finally:
         leave()
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
 
 
 def _silent(line: str) -> None:
@@ -158,7 +167,6 @@ def _tell(job: "Job", outcome: "Outcome") -> int:
 
 def _tell_result(job: "Job", outcome: "Outcome") -> None:
     from surefoot.data import baselines
-    from surefoot.report import plain
     from surefoot.train import sample
 
     unigram, bigram = baselines(job.corpus, job.recipe.evaluation.samples)
@@ -174,7 +182,7 @@ def _tell_result(job: "Job", outcome: "Outcome") -> None:
     written = sample(job.step.model, job.corpus, "def ", tokens=120, seed=job.recipe.seed)
     typer.echo("a sample the model wrote:")
     for line in written.splitlines():
-        typer.echo(f"  | {plain(line)}")
+        typer.echo(f"  | {printable(line)}")
 
 
 def _report(job: "Job") -> Path:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from surefoot.errors import DataError, StorageError
+from surefoot.recipe.words import printable
 from surefoot.runs.durable import fsync_dir, fsync_file
 
 T = TypeVar("T")
@@ -156,8 +157,8 @@ class Cache:
             if error.errno not in _REFUSALS:
                 raise
             raise StorageError(
-                f"cannot write {path}: {error.strerror}: make room or grant access there, or put "
-                f"the cache elsewhere with {ELSEWHERE}"
+                f"cannot write {printable(path)}: {error.strerror}: make room or grant access "
+                f"there, or put the cache elsewhere with {ELSEWHERE}"
             ) from error
 
     @contextlib.contextmanager

@@ -15,7 +15,7 @@ class Provenance:
     """Where a sample comes from.
 
     Attributes:
-        source: name of the source: ``stdlib``, or its path.
+        source: name of the source: ``stdlib``, or its path; escaped as :class:`Span` does.
         epoch: passes over the source completed before, from 0.
         sample: number of the window in the source's token file.
         raw_index: number of the sample in the order without skips; skip ranges speak of these.
@@ -83,6 +83,13 @@ class TokenDataset:
     def tokens(self) -> int:
         """Tokens in all sources."""
         return sum(len(file) for file in self.files)
+
+    def epochs(self, samples: int) -> float:
+        """Passes over the source most often repeated, by the first ``samples`` samples.
+
+        Above 1, some of them are fed a second time.
+        """
+        return self.order.epochs(samples)
 
     def batch(self, indices: Sequence[int] | range | NDArray[np.int64]) -> NDArray[np.int64]:
         """The samples at these positions, int64 of shape (len(indices), sequence_length + 1)."""

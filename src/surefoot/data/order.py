@@ -86,6 +86,17 @@ class SampleOrder:
         item = epochs * np.array(self.sizes, dtype=np.int64)[sources] + place
         return self.skips.position(self._blend.index_of(sources, item))
 
+    def epochs(self, positions: int) -> float:
+        """Passes over a source by the first so many positions; of all sources, the most.
+
+        What is skipped on the way counts as passed.
+        """
+        if positions < 1:
+            return 0.0
+        raw = int(self.skips.raw(positions - 1)) + 1
+        counts = self._blend.prefix_counts(raw)
+        return max(n / size for n, size in zip(counts, self.sizes, strict=True))
+
     def with_skips(self, ranges: Iterable[tuple[int, int]]) -> "SampleOrder":
         """This order without further ranges of raw indices; all else keeps its place in line."""
         return SampleOrder(

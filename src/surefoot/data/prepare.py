@@ -14,12 +14,16 @@ from surefoot.data.tokenizer import Tokenizer, train
 from surefoot.data.tokens import TokenFile
 from surefoot.errors import DataError
 from surefoot.recipe import Data
+from surefoot.recipe.words import count, printable, size
 
 FORMAT = 1
 """Part of every cache key: raised when the meaning of an entry changes."""
 
 TRAINING_TEXT = 256 << 20
 """Bytes of text that a tokenizer is trained on at most; of more, a random part of the documents."""
+
+_SHORTEST = 16
+"""A sequence shorter than this teaches nothing, and is not offered as a way out."""
 
 _SHOWN = 100
 """Lines of `Corpus.skipped` at most."""
@@ -120,8 +124,8 @@ def _tokenizer(
 
     def build(folder: Path) -> None:
         if data.tokenizer == "bpe":
-            size = sum(one.size for one in surveys)
-            say(f"training a tokenizer of {vocab_size} on {min(size, TRAINING_TEXT) / 1e6:.3g} MB")
+            text = min(sum(one.size for one in surveys), TRAINING_TEXT)
+            say(f"training a tokenizer of at most {vocab_size} tokens on {size(text)} of text")
             made = train(_training_texts(sources, surveys, cache), vocab_size)
         else:
             made = given
@@ -131,7 +135,7 @@ def _tokenizer(
     def open_(folder: Path) -> Tokenizer:
         tokenizer = Tokenizer.load(folder / "tokenizer.json")
         if (folder / "sha256").read_text() != tokenizer.sha256:
-            raise DataError(f"{folder}: this tokenizer was altered")
+            raise DataError(f"{printable(folder)}: this tokenizer was altered")
         return tokenizer
 
     return cache.entry("tokenizers", key, open_, build), (
@@ -157,7 +161,7 @@ def _token_files(
     key = key_of("tokens", FORMAT, one.content_sha256, split.seed, split.fraction, tokenizer.sha256)
 
     def build(folder: Path) -> None:
-        say(f"encoding {source.name}: {one.documents} documents, {one.size / 1e6:.3g} MB")
+        say(f"encoding {source.name}: {count(one.documents, 'document')}, {size(one.size)}")
         write_tokens(folder, source, one, tokenizer, cache=cache, say=say)
 
     return cache.entry(
@@ -173,17 +177,17 @@ def _check_lengths(
     shortest, name = min((len(training), n) for n, (training, _) in zip(names, pairs, strict=True))
     possible = min(shortest, held_out) - 1
     cure = f"add text, or type --set architecture.sequence_length={possible}"
-    if possible < 1:
+    if possible < _SHORTEST:
         cure = "add text"
     if not windows(shortest, sequence_length):
         raise DataError(
-            f"{name}: the training documents have {shortest} tokens, less than one sample of "
-            f"{sequence_length} + 1: {cure}"
+            f"{name}: the training documents have {count(shortest, 'token')}, less than one "
+            f"sample of {sequence_length} + 1: {cure}"
         )
     if not windows(held_out, sequence_length):
         raise DataError(
-            f"{', '.join(names)}: the held-out documents have {held_out} tokens, less than one "
-            f"sample of {sequence_length} + 1: {cure}, or hold out more with --set "
+            f"{', '.join(names)}: the held-out documents have {count(held_out, 'token')}, less "
+            f"than one sample of {sequence_length} + 1: {cure}, or hold out more with --set "
             "data.validation_fraction=0.1"
         )
 
@@ -193,7 +197,7 @@ def _skipped(sources: Sequence[Source], surveys: Sequence[Survey]) -> tuple[str,
     for source, one in zip(sources, surveys, strict=True):
         lines += source.listing.skipped
         if one.without_text:
-            lines.append(f"{source.name}: {one.without_text} empty documents")
+            lines.append(f"{source.name}: {count(one.without_text, 'empty document')}")
     if len(lines) > _SHOWN:
         lines[_SHOWN - 1 :] = [f"and {len(lines) - _SHOWN + 1} more"]
     return tuple(lines)

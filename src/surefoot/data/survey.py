@@ -10,6 +10,7 @@ from surefoot.data.cache import Cache
 from surefoot.data.sources import Document, Source
 from surefoot.data.split import Split, SplitBuilder
 from surefoot.errors import DataError
+from surefoot.recipe.words import count
 
 _SETTLED_NS = 2 * 10**9
 """A file changed later than this before it was read may change again without a new time stamp."""
@@ -71,7 +72,8 @@ def survey(
     key, newest = _key(source, seed, fraction)
     if (kept := cache.recall("surveys", key)) is not None:
         return _from_json(kept)
-    say(f"reading {source.name}: {len(source.listing.files)} files")
+    files = count(len(source.listing.files), "file")
+    say(f"reading {source.name}: {files}")
     content, builder = ContentHash(), SplitBuilder(seed, fraction)
     documents = without_text = size = characters = 0
     for file, number, text in source.rows():
@@ -84,9 +86,7 @@ def survey(
         characters += len(text)
         builder.see(document.key)
     if not documents:
-        raise DataError(
-            f"{source.name}: an empty corpus: no text in {len(source.listing.files)} files"
-        )
+        raise DataError(f"{source.name}: an empty corpus: no text in {files}")
     found = Survey(
         documents=documents,
         without_text=without_text,

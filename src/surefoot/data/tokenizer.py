@@ -11,6 +11,7 @@ from tokenizers import Tokenizer as _Backend
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from surefoot.errors import DataError
+from surefoot.recipe.words import printable
 
 END_OF_TEXT = "<|endoftext|>"
 """The special token of a trained tokenizer, with id 0: it stands after every document."""
@@ -25,6 +26,9 @@ _KNOWN_ENDS = (
     "<|im_end|>",
     "<|end▁of▁sentence|>",
 )
+
+_TRAIN_ONE = "--set data.tokenizer=bpe"
+"""Only for a new run: one that is resumed keeps its tokenizer."""
 
 _SMALLEST = 257
 """All bytes and the end of text."""
@@ -92,14 +96,14 @@ class Tokenizer:
     def load(cls, path: Path) -> "Tokenizer":
         """Read a ``tokenizer.json``; DataError if it is missing or no UTF-8."""
         try:
-            return cls(path.read_bytes().decode("utf-8"), str(path))
+            return cls(path.read_bytes().decode("utf-8"), printable(path))
         except OSError as error:
             raise DataError(
-                f"{path}: cannot read this tokenizer ({error.strerror}): type --set "
-                "data.tokenizer=bpe to train one, or the path of a tokenizer.json"
+                f"{printable(path)}: cannot read this tokenizer ({error.strerror}): restore it, or "
+                f"start a new run with {_TRAIN_ONE}, which trains one"
             ) from None
         except UnicodeDecodeError:
-            raise DataError(f"{path}: not a tokenizer.json (it is not UTF-8)") from None
+            raise DataError(f"{printable(path)}: not a tokenizer.json (it is not UTF-8)") from None
 
     def encode(self, text: str) -> list[int]:
         """Token numbers of a text, without any special token."""
@@ -147,8 +151,8 @@ class Tokenizer:
             if back != probe:
                 raise DataError(
                     f"{self.name}: this tokenizer does not give a text back as it was: {probe!r} "
-                    f"became {back!r} ({_lost(probe, back)}): use one that does, or type --set "
-                    "data.tokenizer=bpe"
+                    f"became {back!r} ({_lost(probe, back)}): start a new run with one that does, "
+                    f"or with {_TRAIN_ONE}"
                 )
 
 

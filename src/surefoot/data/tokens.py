@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefoot.errors import DataError
+from surefoot.recipe.words import printable
 
 MAGIC = b"SFTOKENS"
 VERSION = 1
@@ -91,7 +92,8 @@ class Span:
     """A part of a document.
 
     Attributes:
-        file: name of the file within the source.
+        file: name of the file within the source, with control characters and what is no UTF-8
+            escaped.
         document: number of the document within the file (line of a .jsonl, row of a .parquet).
         token_offset: first token of the part, counted within the document.
         tokens: length of the part; the end-of-text token belongs to its document.
@@ -103,7 +105,9 @@ class Span:
     tokens: int
 
     def __str__(self) -> str:
-        return f"{self.file}, document {self.document}, token {self.token_offset} (+{self.tokens})"
+        first, last = self.token_offset, self.token_offset + self.tokens - 1
+        tokens = f"token {first}" if first == last else f"tokens {first} to {last}"
+        return f"{self.file}, document {self.document}, {tokens} of the document"
 
 
 class TokenFile:
@@ -123,15 +127,17 @@ class TokenFile:
         self.path = path
         try:
             with path.open("rb") as file:
-                self.header = Header.from_bytes(file.read(HEADER_SIZE), str(path))
+                self.header = Header.from_bytes(file.read(HEADER_SIZE), printable(path))
                 if (size := path.stat().st_size) != self.header.file_size:
                     raise DataError(
-                        f"{path}: torn token file: {size} bytes, its header says "
+                        f"{printable(path)}: torn token file: {size} bytes, its header says "
                         f"{self.header.file_size}"
                     )
                 self.names = self._read_names(file)
         except OSError as error:
-            raise DataError(f"{path}: cannot read this token file ({error.strerror})") from None
+            raise DataError(
+                f"{printable(path)}: cannot read this token file ({error.strerror})"
+            ) from None
         head = self.header
         tokens_end = HEADER_SIZE + head.tokens_size
         self.tokens = _map(path, f"<u{head.itemsize}", HEADER_SIZE, head.tokens)
@@ -144,7 +150,9 @@ class TokenFile:
         try:
             return [str(name) for name in json.loads(file.read())]
         except ValueError:
-            raise DataError(f"{self.path}: the names in this token file were altered") from None
+            raise DataError(
+                f"{printable(self.path)}: the names in this token file were altered"
+            ) from None
 
     def verify(self) -> None:
         """Raise DataError if any byte was altered since the file was written."""
@@ -156,7 +164,9 @@ class TokenFile:
         with self.path.open("rb") as file:
             for what, start, stop, expected in parts:
                 if _hash_range(file, start, stop) != expected:
-                    raise DataError(f"{self.path}: the {what} of this token file was altered")
+                    raise DataError(
+                        f"{printable(self.path)}: the {what} of this token file was altered"
+                    )
 
     def __len__(self) -> int:
         return self.header.tokens
@@ -182,7 +192,7 @@ class TokenFile:
             first = max(start, begin)
             found.append(
                 Span(
-                    file=self.names[self._table["file"][row]],
+                    file=printable(self.names[self._table["file"][row]]),
                     document=int(self._table["number"][row]),
                     token_offset=first - begin,
                     tokens=min(stop, end) - first,

@@ -19,6 +19,6 @@ It needs neither torch nor numpy. The state is plain JSON: ``state_dict()``, ``l
 
 from surefoot.detect.diagnose import diagnose
 from surefoot.detect.loss import LossDetector
-from surefoot.detect.messages import FALSE_ALARM_RATE, with_checkpoints
+from surefoot.detect.messages import FALSE_ALARM_RATE, for_run, with_checkpoints
 
-__all__ = ["FALSE_ALARM_RATE", "LossDetector", "diagnose", "with_checkpoints"]
+__all__ = ["FALSE_ALARM_RATE", "LossDetector", "diagnose", "for_run", "with_checkpoints"]

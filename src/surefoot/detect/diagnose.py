@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from surefoot.detect.loss import LossDetector
-from surefoot.detect.messages import with_checkpoints
+from surefoot.detect.messages import for_run, with_checkpoints
 from surefoot.records import Finding, Run, StepRecord
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ def diagnose(run: Run, *, vocab_size: int | None = None) -> list[Finding]:
     for finding in detector.finish():
         _remember(latest, finding)
     steps = [info.step for info in run.checkpoints if info.status != "quarantined"]
-    found = [with_checkpoints(finding, steps) for finding in latest.values()]
-    return [replace(finding, place=replace(finding.place, run=run.name)) for finding in found]
+    return [for_run(with_checkpoints(finding, steps), run.name) for finding in latest.values()]
 
 
 def step_records(signals: "polars.DataFrame") -> Iterator[StepRecord]:

@@ -19,6 +19,7 @@ STREAK_AT_END = 4
 BAND = 3.5
 RISE_NATS = 0.5
 UNIFORM_NATS = 1.0
+UNTRAINED_NATS = 0.25
 PATIENCE = 4
 
 
@@ -146,6 +147,19 @@ class OpenIncident:
                 return None
         return self.back_step
 
+    def knows_nothing(self, uniform: float | None) -> bool:
+        """Whether, after a real spike, the loss is that of a model which has learned nothing.
+
+        Early in a run the course itself lies near ln V, and a model that has collapsed for good
+        would count as back on it.
+
+        Args:
+            uniform: loss of a uniform guess, ln V, if known.
+        """
+        if uniform is None or self.signal != "loss" or self.peak < RISE_NATS or not self.recent:
+            return False
+        return fmean(value for _, value, _ in self.recent) >= uniform - UNTRAINED_NATS
+
     def outcome(self, uniform: float | None, at_end: bool = False) -> str | None:
         """``SPK002``, ``SPK003`` or None (too early to say), for an incident that did not recover.
 
@@ -162,6 +176,8 @@ class OpenIncident:
         earlier, later = median(values[:half]), median(values[half:])
         spread = fmean(abs(value - later) for value in values[half:])
         change = max(self.noise, 1.25 * spread, 0.02)
+        if self.knows_nothing(uniform):
+            return "SPK003"
         if self.signal == "loss" and later - self.course() >= RISE_NATS:
             near_uniform = uniform is not None and later >= uniform - UNIFORM_NATS
             if near_uniform or later > earlier + change:

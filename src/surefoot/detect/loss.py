@@ -105,7 +105,8 @@ class LossDetector:
     def _unfinished(self, incident: OpenIncident) -> Finding:
         code, recovered = incident.code, None
         if code == "SPK000":
-            recovered = incident.recovered_step(at_end=True)
+            dead = incident.knows_nothing(self._guess())
+            recovered = None if dead else incident.recovered_step(at_end=True)
             code = "SPK001" if recovered else incident.outcome(self._guess(), at_end=True) or code
         return incident_finding(
             incident, code, attempt=self._attempt, recovered=recovered, at_end=True
@@ -298,7 +299,7 @@ class LossDetector:
         if incident.level is not None:
             scores["excess_nats"] = value - incident.course()
         recovered = incident.recovered_step()
-        if recovered is not None:
+        if recovered is not None and not incident.knows_nothing(self._guess()):
             scores["recovered_step"] = float(recovered)
             if incident.code != "SPK004":
                 self._tell(incident, "SPK001", findings, recovered=recovered)

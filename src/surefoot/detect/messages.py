@@ -1,6 +1,7 @@
 """What is told of an incident: the finding with its numbers in words, and what to do about it."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ tails have more, 0.44 with a bound of 0.90.
 COSTLY = 10.0
 """From this cost on a spike that came back is a warning; nat times steps (0.01 nat over 1000)."""
 
+_RUN = re.compile(r"\bRUN\b")
 _REFERENCES = (
     "Chowdhery et al. 2022, 2204.02311 (restart before the spike, skip its batches)",
     "Page 1954, Biometrika 41 (cumulative sums)",
@@ -97,6 +99,12 @@ def with_checkpoints(finding: Finding, steps: Iterable[int]) -> Finding:
     return replace(
         finding, evidence=evidence, actions=_actions(finding.code, evidence, costly=costly)
     )
+
+
+def for_run(finding: Finding, name: str) -> Finding:
+    """The finding with its run named: in its place, and in the commands it says to type."""
+    actions = tuple(_RUN.sub(lambda _: name, action) for action in finding.actions)
+    return replace(finding, place=replace(finding.place, run=name), actions=actions)
 
 
 def _message(incident: OpenIncident, code: str, recovered: int | None, at_end: bool) -> str:

@@ -68,6 +68,8 @@ def to_transformers(model: Decoder, tokenizer_path: Path, out: Path, end_of_text
             _write_json(folder / "tokenizer_config.json", tokenizer)
             (folder / "tokenizer.json").write_bytes(tokenizer_path.read_bytes())
             save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+            # The library makes files for their owner alone; what is exported follows the umask.
+            (folder / "model.safetensors").chmod((folder / "config.json").stat().st_mode & 0o777)
             for file in folder.iterdir():
                 fsync_file(file)
             fsync_dir(folder)

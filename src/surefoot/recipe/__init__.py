@@ -29,6 +29,7 @@ from surefoot.recipe.sections import (
     Signals,
     Training,
 )
+from surefoot.recipe.size import check_size, require_fits
 
 __all__ = [
     "Architecture",
@@ -47,6 +48,8 @@ __all__ = [
     "Section",
     "Signals",
     "Training",
+    "check_size",
     "load",
     "override",
+    "require_fits",
 ]

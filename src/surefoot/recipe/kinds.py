@@ -7,6 +7,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from surefoot.recipe.words import short
+
 LARGEST = 2**63 - 1
 """Largest whole number of a recipe; what reads a recipe may keep it in 64 bits."""
 
@@ -35,8 +37,7 @@ def as_toml(value: Any) -> str:
     """A value as a recipe would say it; shortened where it is long."""
     if isinstance(value, bool):
         return str(value).lower()
-    text = value.isoformat() if hasattr(value, "isoformat") else repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return short(value.isoformat() if hasattr(value, "isoformat") else repr(value))
 
 
 def section_in(annotation: Any) -> type[BaseModel] | None:
@@ -68,9 +69,13 @@ def _words(annotation: Any, metadata: typing.Sequence[Any] = ()) -> str:
 
 def _bounds(metadata: typing.Sequence[Any]) -> str:
     found = [
-        f"{sign} {getattr(item, name):g}"
+        f"{sign} {_plain(getattr(item, name))}"
         for item in metadata
         for name, sign in _SIGNS.items()
         if getattr(item, name, None) not in (None, LARGEST)
     ]
     return f" {' and '.join(found)}" if found else ""
+
+
+def _plain(bound: float) -> str:
+    return str(bound) if isinstance(bound, int) else f"{bound:g}"

@@ -7,8 +7,10 @@ from typing import Any
 
 from surefoot.errors import RecipeError
 from surefoot.recipe import toml
+from surefoot.recipe.kinds import as_toml
 from surefoot.recipe.messages import fields_of, unknown_key
 from surefoot.recipe.recipe import Recipe
+from surefoot.recipe.words import count, printable, short
 from surefoot.records import Source
 
 
@@ -25,21 +27,22 @@ def load(path: str | Path, settings: Sequence[str] = ()) -> tuple[Recipe, dict[s
         RecipeError: one line that names the file and line, what was got and what was expected.
     """
     path = Path(path)
+    shown = printable(path)
     data, lines = toml.read(path)
     if not data:
         needs = [name for name, field in Recipe.model_fields.items() if field.is_required()]
-        raise RecipeError(f"{path}: nothing in it; a recipe needs the sections {', '.join(needs)}")
-    _resolve_paths(data, path.parent, str(path))
-    at = {name: f"{path}:{line}" for name, line in lines.items()}
+        raise RecipeError(f"{shown}: nothing in it; a recipe needs the sections {', '.join(needs)}")
+    _resolve_paths(data, path.parent, shown)
+    at = {name: f"{shown}:{line}" for name, line in lines.items()}
     sources = {
         name: Source(kind="recipe", file=str(path), line=lines.get(name)) for name in _leaves(data)
     }
     for setting in settings:
         name = override(data, setting)
-        _resolve_paths(data, Path.cwd(), f"--set {setting}")
+        _resolve_paths(data, Path.cwd(), _flag(setting))
         sources[name] = Source(kind="flag", flag=f"--set {setting}")
-        at[name] = f"--set {setting}"
-    recipe = Recipe.parse(data, where=str(path), at=at)
+        at[name] = _flag(setting)
+    recipe = Recipe.parse(data, where=shown, at=at)
     for name in _leaves(recipe.model_dump(mode="python")):
         sources.setdefault(name, Source(kind="default"))
     return recipe, sources
@@ -55,10 +58,10 @@ def override(data: dict[str, Any], setting: str) -> str:
     name, separator, text = setting.partition("=")
     name = name.strip()
     if not separator or not name:
-        raise RecipeError(f"--set {setting}: expected section.key=value")
+        raise RecipeError(f"{_flag(setting)}: expected section.key=value")
     parent, _, key = name.rpartition(".")
     if key not in fields_of(Recipe, parent):
-        raise RecipeError(f"--set {setting}: {unknown_key(Recipe, name)}")
+        raise RecipeError(f"{_flag(setting)}: {unknown_key(Recipe, name)}")
     table: Any = data
     for part in parent.split(".") if parent else ():
         table = _step_into(table, part, setting)
@@ -66,23 +69,28 @@ def override(data: dict[str, Any], setting: str) -> str:
     return name
 
 
+def _flag(setting: str) -> str:
+    """A setting as messages name it: printable, and shortened where it is long."""
+    return f"--set {short(printable(' '.join(setting.split())))}"
+
+
 def _step_into(table: dict[str, Any], part: str, setting: str) -> dict[str, Any]:
     match = re.fullmatch(r"(\w+)(?:\[(\d+)\])?", part)
     if match is None:
-        raise RecipeError(f"--set {setting}: {part!r} is not the name of a section")
+        raise RecipeError(f"{_flag(setting)}: {part!r} is not the name of a section")
     name, index = match.groups()
     if index is None:
         inner = table.setdefault(name, {})
         if isinstance(inner, list):
-            raise RecipeError(f"--set {setting}: {name!r} is a list: say which, {name}[0]")
+            raise RecipeError(f"{_flag(setting)}: {name!r} is a list: say which, {name}[0]")
     else:
         items = table.get(name, [])
         if not isinstance(items, list) or int(index) >= len(items):
-            count = len(items) if isinstance(items, list) else 0
-            raise RecipeError(f"--set {setting}: there is no {part}; {name} has {count} items")
+            there = count(len(items) if isinstance(items, list) else 0, "item")
+            raise RecipeError(f"{_flag(setting)}: there is no {part}; {name} has {there}")
         inner = items[int(index)]
     if not isinstance(inner, dict):
-        raise RecipeError(f"--set {setting}: {part!r} is not a section")
+        raise RecipeError(f"{_flag(setting)}: {part!r} is not a section")
     return inner
 
 
@@ -113,4 +121,4 @@ def _absolute(path: str, folder: Path, where: str) -> str:
         expanded = Path(path).expanduser()
         return str(expanded if expanded.is_absolute() else (folder / expanded).resolve())
     except (RuntimeError, ValueError) as error:  # ~nobody, or a NUL
-        raise RecipeError(f"{where}: the path {path!r} cannot be used: {error}") from None
+        raise RecipeError(f"{where}: the path {as_toml(path)} cannot be used: {error}") from None

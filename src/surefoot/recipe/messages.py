@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 
 from surefoot.errors import nearest
 from surefoot.recipe.kinds import LARGEST, as_toml, expected, section_in
+from surefoot.recipe.words import short
 
 _SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 
@@ -71,7 +72,7 @@ def unknown_key(model: type[BaseModel], path: str) -> str:
     if not hint:
         place = f"in [{parent}]" if known and parent else "at the top"
         hint = f"; known {place}: {', '.join(known or fields_of(model, ''))}"
-    return f"unknown key {path!r}{hint}"
+    return f"unknown key {short(path)!r}{hint}"
 
 
 def _sentence(problem: Any, path: str, field: FieldInfo | None, model: type[BaseModel]) -> str:
@@ -85,7 +86,7 @@ def _sentence(problem: Any, path: str, field: FieldInfo | None, model: type[Base
         return _missing(path, field)
     finite = "a finite number" if kind == "finite_number" else "a number"
     wanted = expected(field).replace("a number", finite)
-    if isinstance(got, int) and abs(got) > LARGEST:
+    if isinstance(got, int) and abs(got) > LARGEST and "<=" not in wanted:
         wanted += " that fits in 64 bits"
     return f"{path} = {as_toml(got)}: expected {wanted}{_hint(got, wanted, path)}"
 

@@ -25,6 +25,7 @@ from surefoot.recipe.sections import (
     Signals,
     Training,
 )
+from surefoot.recipe.words import count
 from surefoot.records import Source, TrainSpec
 from surefoot.records import spec as specs
 
@@ -73,9 +74,11 @@ class Recipe(Section):
                 f"{a.heads}; use one of {_divisors(a.heads)}"
             )
         if s.warmup_steps > s.steps:
+            usual = max(1, s.steps // 50)
             raise ValueError(
                 f"schedule.warmup_steps = {s.warmup_steps} is longer than the run, schedule.steps "
-                f"= {s.steps}; a usual warm-up is {max(1, s.steps // 50)} steps"
+                f"= {s.steps}; a usual warm-up is {count(usual, 'step')}: type --set "
+                f"schedule.warmup_steps={usual}"
             )
         if s.decay_steps is not None and s.kind != "wsd":
             raise ValueError(f'schedule.decay_steps goes with kind = "wsd", not {s.kind!r}')

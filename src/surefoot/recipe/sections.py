@@ -9,6 +9,13 @@ from surefoot.recipe.kinds import LARGEST
 
 Positive = Annotated[int, Field(gt=0, le=LARGEST)]
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
+Size = Annotated[int, Field(gt=0, le=2**24)]
+"""Of a vocabulary or a sequence: far above what is in use, far below what tokenizers and 32-bit
+token files abort on."""
+Width = Annotated[int, Field(gt=0, le=2**20)]
+Sequences = Annotated[int, Field(gt=0, le=2**20)]
+"""Of a batch; with Steps, any sample of a run has a number that fits in 64 bits."""
+Steps = Annotated[int, Field(gt=0, le=10**9)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -25,20 +32,20 @@ class Section(BaseModel):
 class Architecture(Section):
     """A pre-norm decoder."""
 
-    layers: Positive
+    layers: Annotated[int, Field(gt=0, le=10**4)]
     """Blocks."""
-    width: Positive
+    width: Width
     """Channels of the residual stream, d."""
     heads: Positive
     """Query heads; must divide the width, with an even head size (RoPE turns pairs)."""
     kv_heads: Positive | None = None
     """Key/value heads of grouped-query attention; must divide `heads`. Default: `heads`."""
-    ff_width: Positive | None = None
+    ff_width: Size | None = None
     """Inner channels of the feed-forward block. Default: 8/3 d rounded up to 32 for SwiGLU, 4 d
     for GELU."""
-    vocab_size: Positive
+    vocab_size: Size
     """Rows of the embedding; the tokenizer is trained to this size, and may not exceed it."""
-    sequence_length: Positive
+    sequence_length: Size
     """Tokens of a training sequence."""
     norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"
     """Normalisation of the residual stream."""
@@ -152,7 +159,7 @@ class Schedule(Section):
 
     kind: Literal["cosine", "wsd", "linear", "constant"] = "cosine"
     """Shape after the warm-up; `wsd` is warm-up, stable, decay (Hu et al. 2024, 2404.06395)."""
-    steps: Positive
+    steps: Steps
     """Optimizer steps of the whole run."""
     warmup_steps: Count
     """Steps of linear warm-up from 0; not longer than `steps`."""
@@ -174,9 +181,9 @@ class Precision(Section):
 class Batch(Section):
     """Batch in sequences."""
 
-    global_size: Positive
+    global_size: Sequences
     """Sequences an optimizer step, over all ranks."""
-    micro_size: Positive | None = None
+    micro_size: Sequences | None = None
     """Sequences a forward pass on one rank; the rest is accumulated. Default: all at once."""
     ramp_from: Positive | None = None
     """First batch size of a ramp; it grows to `global_size` over `ramp_samples`."""
@@ -224,8 +231,9 @@ class Training(Section):
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto` takes CUDA if there is one."""
-    threads: Positive | None = None
-    """CPU threads of torch; bit equality is promised for the same number only. Default: torch's."""
+    threads: Annotated[int, Field(gt=0, le=4096)] | None = None
+    """CPU threads of torch, at most 64 or 4 a processor; bit equality is promised for the same
+    number only. Default: torch's."""
     compile: bool = False
     """torch.compile; bit equality across a resume is not promised then."""
 

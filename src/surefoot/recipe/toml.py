@@ -6,6 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.errors import RecipeError
+from surefoot.recipe.words import printable, size
+
+LARGEST_FILE = 1 << 17
+"""Bytes of a recipe. A long one has a few thousand; far above that, it is some other file."""
+
+_DEEPEST = 32
+"""Tables inside tables; a recipe has 3."""
 
 _WORDS = {
     "cannot overwrite a value": "a key is given twice",
@@ -19,29 +26,38 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
     Items of a list of tables have names such as ``data.sources[0].path``.
 
     Raises:
-        RecipeError: no file, a folder, not UTF-8, not TOML, or nothing in it.
+        RecipeError: no file, a folder, too large, not UTF-8 or not TOML.
     """
+    name = printable(path)
     try:
+        with path.open("rb") as file:
+            found = file.read(LARGEST_FILE + 1)
+        if len(found) > LARGEST_FILE:
+            raise RecipeError(
+                f"{name}: more than {size(LARGEST_FILE)}, which no recipe is; name a .toml file"
+            )
         # Editors on Windows put a byte order mark first, which TOML does not know.
-        text = path.read_bytes().decode("utf-8-sig")
+        text = found.decode("utf-8-sig")
     except FileNotFoundError:
-        raise RecipeError(f"{path}: no such recipe; `ls recipes` shows those that ship") from None
+        raise RecipeError(f"{name}: no such recipe") from None
     except IsADirectoryError:
-        raise RecipeError(f"{path}: is a folder; name a recipe in it, a .toml file") from None
+        raise RecipeError(f"{name}: is a folder; name a recipe in it, a .toml file") from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        found = f"byte 0x{error.object[error.start]:02x}"
-        raise RecipeError(f"{path}:{line}: {found} is not UTF-8; save the file as UTF-8") from None
+        byte = f"byte 0x{error.object[error.start]:02x}"
+        raise RecipeError(f"{name}:{line}: {byte} is not UTF-8; save the file as UTF-8") from None
     except OSError as error:
-        raise RecipeError(f"{path}: cannot read this recipe: {error.strerror}") from None
+        raise RecipeError(f"{name}: cannot read this recipe: {error.strerror}") from None
     try:
         data = tomllib.loads(text)
+        if _is_deep(data):  # [a.a.a...] is read without recursion, but not used so
+            raise RecursionError
     except RecursionError:
-        raise RecipeError(f"{path}: not valid TOML: lists or tables nested too deeply") from None
+        raise RecipeError(f"{name}: not valid TOML: lists or tables nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
-        raise RecipeError(_not_toml(path, str(error))) from None
+        raise RecipeError(_not_toml(name, str(error))) from None
     except ValueError:
-        raise RecipeError(f"{path}: a whole number of thousands of digits is no value") from None
+        raise RecipeError(f"{name}: a whole number of thousands of digits is no value") from None
     return data, _lines(text)
 
 
@@ -55,15 +71,23 @@ def value(text: str) -> Any:
     return found["value"] if set(found) == {"value"} else text
 
 
-def _not_toml(path: Path, problem: str) -> str:
+def _not_toml(path: str, problem: str) -> str:
     match = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", problem)
     what, line, column = match.groups() if match else (problem, "", "")
     what = what[:1].lower() + what[1:]
     for start, words in _WORDS.items():
         if what.startswith(start):
             what = words
-    at = f"{path}:{line}" if line else f"{path}"
+    at = f"{path}:{line}" if line else path
     return f"{at}: not valid TOML: {what}" + (f" (column {column})" if column else "")
+
+
+def _is_deep(data: Any) -> bool:
+    level = [data]
+    for _ in range(_DEEPEST):
+        tables = (item.values() if isinstance(item, dict) else item for item in level)
+        level = [inner for table in tables for inner in table if isinstance(inner, dict | list)]
+    return bool(level)
 
 
 def _lines(text: str) -> dict[str, int]:

@@ -9,6 +9,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 
 from surefoot.errors import StorageError
@@ -17,16 +18,39 @@ from surefoot.runs.faults import crash_point
 TEMPORARY = ".tmp"
 """Ending of a file that is being written and not committed."""
 
+RESUME = "then go on with --resume; what was committed before is intact"
+"""How to go on after a write that failed in the middle of a run."""
+REPEAT = "then repeat the command, or keep runs elsewhere with --runs-dir"
+"""How to go on after a run that could not be made: nothing is left of it."""
+
 # What the system says, and what can be done about it.
 _REFUSALS = {
     errno.ENOSPC: ("the disk is full", "free some space there"),
     errno.EDQUOT: ("the disk quota is used up", "free some space or ask for a larger quota"),
-    errno.EROFS: ("the file system is read-only", "remount it or write elsewhere (--runs-dir)"),
+    errno.EROFS: ("the file system is read-only", "remount it writable"),
     errno.EFBIG: ("it would exceed the limit on file sizes", "raise the limit (ulimit -f)"),
-    errno.EIO: ("the device reports an input/output error", "check the disk or write elsewhere"),
-    errno.EACCES: ("permission is denied", "check its owner and mode, or write elsewhere"),
-    errno.EPERM: ("permission is denied", "check its owner and mode, or write elsewhere"),
+    errno.EIO: ("the device reports an input/output error", "check the disk"),
+    errno.EACCES: ("permission is denied", "check its owner and mode"),
+    errno.EPERM: ("permission is denied", "check its owner and mode"),
+    errno.EISDIR: ("a folder is in its place", "move it away"),
+    errno.ENOTDIR: ("a file is in the place of one of its folders", "move it away"),
 }
+_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+_way_on: ContextVar[str] = ContextVar("way_on", default=RESUME)
+
+
+@contextlib.contextmanager
+def way_on(words: str) -> Iterator[None]:
+    """Let the errors of :func:`storage_errors` within end in these words, which say what to type.
+
+    The same write is a step of a run here and a report there: only the caller knows.
+    """
+    token = _way_on.set(words)
+    try:
+        yield
+    finally:
+        _way_on.reset(token)
 
 
 @contextlib.contextmanager
@@ -38,9 +62,9 @@ def storage_errors(path: Path) -> Iterator[None]:
         if error.errno not in _REFUSALS:
             raise
         why, cure = _REFUSALS[error.errno]
+        free = f" ({_free(path)} free there)" if error.errno in _SPACE else ""
         raise StorageError(
-            f"cannot write {path}: {why} ({_free(path)} free there); {cure}, then go on with "
-            "--resume; what was committed before is intact"
+            f"cannot write {path}: {why}{free}; {cure}, {_way_on.get()}"
         ) from error
 
 
@@ -112,7 +136,11 @@ def write_atomic(
 
 
 def make_dir(path: Path) -> None:
-    """Make a directory and its parents, where they are not there, durably."""
+    """Make a directory and its parents, where they are not there, durably.
+
+    Raises:
+        StorageError: if the disk is full or refuses, or a file is in its place.
+    """
     if not path.parent.exists():
         make_dir(path.parent)
     with storage_errors(path):
@@ -120,7 +148,7 @@ def make_dir(path: Path) -> None:
             os.mkdir(path)
         except FileExistsError:
             if not path.is_dir():
-                raise
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
             return
     fsync_dir(path.parent)
 

@@ -13,11 +13,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from surefoot.records import Event, from_json, to_json
+from surefoot.records import Event, Finding, from_json, to_json
 from surefoot.runs.durable import storage_errors, write_all, write_atomic
 from surefoot.runs.faults import armed, crash_point
 
 NAME = "events.jsonl"
+
+LAST_ATTEMPT = 2**31 - 2
+"""The largest number of an attempt: rows hold it in 32 bits, and the next one must fit too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +136,7 @@ def read_ledger(path: Path) -> LedgerContents:
     problems: list[str] = []
     for number, line in enumerate(data[:good].split(b"\n")[:-1], start=1):
         try:
-            events.append(from_json(Event, _strict(line)))
+            events.append(_event(line))
         except (ValueError, RecursionError) as error:
             problems.append(f"{path.name} line {number} is no event ({error}); skipped")
     if good < len(data):
@@ -145,9 +148,29 @@ def read_ledger(path: Path) -> LedgerContents:
     )
 
 
+def misread_findings(events: Sequence[Event]) -> tuple[str, ...]:
+    """The ``finding`` events that hold no finding, a sentence each; they stay in the ledger."""
+    problems = []
+    for event in events:
+        if event.kind == "finding" and "finding" in event.data:
+            try:
+                from_json(Finding, event.data["finding"])
+            except (ValueError, RecursionError) as error:
+                where = "" if event.step is None else f" of step {event.step}"
+                problems.append(f"{NAME}: the event{where} holds no finding ({error}); left out")
+    return tuple(problems)
+
+
 def last_attempt(events: Sequence[Event]) -> int:
     """The newest attempt that the ledger knows; 0 if it knows none."""
     return max((event.attempt for event in events), default=0)
+
+
+def _event(line: bytes) -> Event:
+    event = from_json(Event, _strict(line))
+    if not 0 <= event.attempt <= LAST_ATTEMPT:
+        raise ValueError(f"no run has an attempt {event.attempt}")
+    return event
 
 
 def _strict(line: bytes) -> Any:

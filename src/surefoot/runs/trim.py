@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surefoot.runs import journal, segments
+from surefoot.errors import RunFolderError
+from surefoot.runs import gaps, journal, ledger, segments
 from surefoot.runs.durable import fsync_dir, make_dir, remove, storage_errors, write_atomic
 from surefoot.runs.layout import Row
 from surefoot.runs.places import NAME as PLACES
-from surefoot.runs.tables import KEY, to_frame, unite
+from surefoot.runs.tables import KEY, to_frame, unite, winning
 
 if TYPE_CHECKING:
     import polars
@@ -38,7 +39,7 @@ class Trimmed:
         rows_moved: rows in ``attempts/N/`` now.
         last_step: the newest step that was kept; None if no row was.
         torn_bytes: bytes of the journal that could not be read.
-        problems: what could not be used, a sentence each.
+        problems: what could not be used and which rows are missing, a sentence each.
     """
 
     ended: int
@@ -60,6 +61,7 @@ def trim(folder: Path, step: int, attempt: int) -> Trimmed:
         attempt: the newest attempt that the ledger knows.
 
     Raises:
+        RunFolderError: if a file is where the rows are to be moved.
         StorageError: if the disk is full; no row is lost then, and a repetition goes on.
     """
     here = folder / SIGNALS
@@ -108,16 +110,31 @@ def trim(folder: Path, step: int, attempt: int) -> Trimmed:
             *found.problems,
             *moved.problems,
             *(() if written.problem is None else (f"journal {written.problem}",)),
+            *foreign_attempts(folder),
+            *gaps.tell(gaps.missing(winning(through)["step"], step)),
         ),
     )
 
 
 def attempt_folders(folder: Path) -> list[int]:
     """The numbers N of ``attempts/N/``, in order."""
+    return sorted(number for number in _numbered(folder) if number <= ledger.LAST_ATTEMPT)
+
+
+def foreign_attempts(folder: Path) -> tuple[str, ...]:
+    """What cannot be in the place of ``attempts/`` and its folders, a sentence each."""
+    if (folder / ATTEMPTS).exists() and not (folder / ATTEMPTS).is_dir():
+        return (f"{ATTEMPTS} is no folder; ignored",)
+    beyond = sorted(number for number in _numbered(folder) if number > ledger.LAST_ATTEMPT)
+    return tuple(f"{ATTEMPTS}/{number}: no run has that attempt; ignored" for number in beyond)
+
+
+def _numbered(folder: Path) -> list[int]:
     if not (folder / ATTEMPTS).is_dir():
         return []
     names = [path.name for path in (folder / ATTEMPTS).iterdir() if path.is_dir()]
-    return sorted(int(name) for name in names if name.isdecimal())
+    # Other spellings of a number ("007") name no folder that this code would look into.
+    return [int(name) for name in names if name.isdecimal() and str(int(name)) == name]
 
 
 def _through(frame: "polars.DataFrame", step: int) -> "polars.DataFrame":
@@ -133,8 +150,13 @@ def _behind(frame: "polars.DataFrame", step: int) -> "polars.DataFrame":
 
 
 def _make(there: Path) -> None:
-    make_dir(there.parent)
-    make_dir(there)
+    for path in (there.parent, there):
+        if path.exists() and not path.is_dir():
+            raise RunFolderError(
+                f"{path} is no folder, and rows of an attempt that ended are to be moved there: "
+                "move it away, then go on with --resume"
+            )
+        make_dir(path)
 
 
 def _move(lost: "polars.DataFrame", there: Path) -> segments.Segment:

@@ -1,8 +1,8 @@
 """What a run is fed: prepared at its start, and found to be the same at every later look.
 
 A run goes on with the tokens it began with. The hashes of its text and of its tokenizer are in its
-spec, and a copy of the tokenizer lies in its folder: one that was edited, or trained anew by another
-version of the library, would change every token without a word.
+spec, and a copy of the tokenizer lies in its folder: one that was edited, or trained anew by
+another version of the library, would change every token without a word.
 """
 
 import hashlib

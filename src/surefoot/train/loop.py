@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from surefoot.data import rank_share
+from surefoot.detect import for_run, with_checkpoints
 from surefoot.optim import learning_rate
 from surefoot.records import Finding, Halt, StepRecord, Verdict, to_json
 from surefoot.runs.faults import crash_point
@@ -141,22 +142,24 @@ class _Loop:
             if record.values.get("update_skipped"):
                 job.writer.ledger.append("update_skipped", step=record.step)
         verdict = job.detector.update(record)
-        for finding in verdict.findings:
-            self.note(finding)
+        noted = [self.note(finding) for finding in verdict.findings]
         job.custody.judge(verdict)
         if verdict.halt:
-            self.halting += [f for f in verdict.findings if self.halts(f)]
+            self.halting += [finding for finding in noted if self.halts(finding)]
         if job.ranks.is_main:
             self.observer.on_record(record, verdict)
 
-    def note(self, finding: Finding) -> None:
-        """Write a finding to the ledger, then tell it."""
+    def note(self, finding: Finding) -> Finding:
+        """Write a finding to the ledger, then tell it; returns it with run and rewind named."""
+        trusted = [i.step for i in self.job.store.infos() if i.status != "quarantined"]
+        finding = for_run(with_checkpoints(finding, trusted), self.job.folder.name)
         self.found.append(finding)
         if self.job.writer is not None:
             last = finding.place.steps[1] if finding.place.steps else self.job.state.step
             self.job.writer.ledger.append("finding", step=last, finding=to_json(finding))
         if self.job.ranks.is_main:
             self.observer.on_finding(finding)
+        return finding
 
     def halts(self, finding: Finding) -> bool:
         """Whether this finding stops the run under the recipe's settings."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from surefoot.errors import DataError
+from surefoot.recipe.words import printable
 
 BOM = b"\xef\xbb\xbf"
 REPLACE = "--set data.errors=replace"
@@ -34,6 +35,11 @@ class SourceFile:
 
     path: Path
     name: str
+
+    @property
+    def shown(self) -> str:
+        """The path as messages say it."""
+        return printable(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +102,9 @@ def encodable(text: str, reading: Reading, where: str) -> str:
     return text
 
 
-def unreadable(name: str, error: BaseException) -> DataError:
+def unreadable(path: Path, error: BaseException) -> DataError:
     """The error for a file that is torn, locked or gone."""
     why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return DataError(f"{name}: cannot read this file ({why}): restore it, or leave it out")
+    return DataError(
+        f"{printable(path)}: cannot read this file ({printable(why)}): restore it, or leave it out"
+    )

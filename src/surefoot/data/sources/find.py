@@ -9,6 +9,7 @@ from pathlib import Path
 
 from surefoot.data.sources.document import SourceFile
 from surefoot.errors import DataError
+from surefoot.recipe.words import printable
 
 _LEFT_OUT_OF_STDLIB = {"site-packages", "dist-packages", "test", "tests", "__pycache__"}
 
@@ -55,13 +56,15 @@ def list_files(pattern: str, is_known: Callable[[str], bool], known: str) -> Lis
     else:
         root, files = _match(path)
     if not files:
-        raise DataError(f"{pattern}: no such file or folder, and no file matches it as a pattern")
+        raise DataError(
+            f"{printable(pattern)}: no such file or folder, and no file matches it as a pattern"
+        )
     for file in files:
         if not file.path.is_file():
-            raise DataError(f"{file.path}: no regular file, or a link to nothing: leave it out")
+            raise DataError(f"{file.shown}: no regular file, or a link to nothing: leave it out")
         if not is_known(file.name):
             raise DataError(
-                f"{file.path}: unknown kind of file; known are {known}: rename it, or narrow the "
+                f"{file.shown}: unknown kind of file; known are {known}: rename it, or narrow the "
                 "path to what can be read"
             )
     return Listing(root, _sorted(files), ())
@@ -71,9 +74,9 @@ def _list_folder(root: Path, is_known: Callable[[str], bool], known: str) -> Lis
     files, skipped = [], []
     for path, name in _walk(root, lambda name: True):
         if not is_known(name):
-            skipped.append(f"{name}: not one of {known}")
+            skipped.append(f"{printable(name)}: not one of {known}")
         elif not path.is_file():
-            skipped.append(f"{name}: no regular file, or a link to nothing")
+            skipped.append(f"{printable(name)}: no regular file, or a link to nothing")
         else:
             files.append(SourceFile(path, name))
     return Listing(root, _sorted(files), tuple(sorted(skipped)))
@@ -93,7 +96,9 @@ def _walk(root: Path, enter: Callable[[tuple[str, ...]], bool]) -> Iterator[tupl
             status = folder.stat()
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
-            raise DataError(f"{folder}: cannot list this folder ({error.strerror})") from None
+            raise DataError(
+                f"{printable(folder)}: cannot list this folder ({error.strerror})"
+            ) from None
         if (status.st_dev, status.st_ino) in seen:
             continue
         seen.add((status.st_dev, status.st_ino))

@@ -14,7 +14,7 @@ def read_jsonl(file: SourceFile, reading: Reading) -> Texts:
         DataError: naming file and line, for bad JSON or a line without the text field.
     """
     for number, (offset, line) in enumerate(lines(file.path)):
-        where = f"{file.path}:{number + 1}"
+        where = f"{file.shown}:{number + 1}"
         if line.strip():
             row = decode(line, reading, where, start=offset)
             yield number, _text(row, reading, where)

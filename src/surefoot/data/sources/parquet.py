@@ -21,9 +21,9 @@ def read_parquet(file: SourceFile, reading: Reading) -> Texts:
         table = pl.scan_parquet(file.path, glob=False)
         schema = table.collect_schema()
         if field not in schema:
-            raise missing_field(str(file.path), field, list(schema))
+            raise missing_field(file.shown, field, list(schema))
         if schema[field] not in (pl.String, pl.Categorical):
-            raise DataError(f"{file.path}: the column {field!r} is {schema[field]}, expected text")
+            raise DataError(f"{file.shown}: the column {field!r} is {schema[field]}, expected text")
         table = table.select(pl.col(field).cast(pl.String))
         while True:
             texts = table.slice(start, rows).collect()[field]
@@ -35,4 +35,4 @@ def read_parquet(file: SourceFile, reading: Reading) -> Texts:
             rows = max(1, min(1 << 20, int(_SLICE_BYTES / (mean + 1))))
     except (pl.exceptions.PolarsError, OSError) as error:
         first_line = DataError(str(error).partition("\n")[0])
-        raise unreadable(str(file.path), first_line) from None
+        raise unreadable(file.path, first_line) from None

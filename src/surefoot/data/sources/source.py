@@ -15,6 +15,7 @@ from surefoot.data.sources.stored import COMPRESSIONS
 from surefoot.data.sources.text import read_python, read_text
 from surefoot.errors import DataError
 from surefoot.recipe import DataSource
+from surefoot.recipe.words import printable
 
 Reader = Callable[[SourceFile, Reading], Texts]
 
@@ -62,7 +63,7 @@ class Source:
     ) -> None:
         self.settings = settings
         self.reading = Reading(errors=errors, text_field=settings.text_field)
-        self.name = settings.kind if settings.path is None else settings.path
+        self.name = printable(settings.path or settings.kind)
         self.listing = self._list()
         if not self.listing.files:
             raise DataError(f"{self.name}: no file to read here; known kinds are {KNOWN}")
@@ -117,7 +118,7 @@ class Source:
             try:
                 status = file.path.stat()
             except OSError as error:
-                raise DataError(f"{file.path}: cannot read this file ({error.strerror})") from None
+                raise DataError(f"{file.shown}: cannot read this file ({error.strerror})") from None
             state.append([file.name, status.st_size, status.st_mtime_ns])
             newest = max(newest, status.st_mtime_ns)
         return hashlib.sha256(json.dumps(state).encode()).hexdigest(), newest

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from surefoot.data.sources.document import BOM, unreadable
 from surefoot.errors import DataError
+from surefoot.recipe.words import printable
 
 COMPRESSIONS = (".gz", ".zst")
 _CHUNK = 1 << 20
@@ -27,7 +28,7 @@ def chunks(path: Path) -> Iterator[bytes]:
             yield piece[len(BOM) :] if first and piece.startswith(BOM) else piece
             first = False
     except (OSError, EOFError, zlib.error) as error:
-        raise unreadable(str(path), error) from None
+        raise unreadable(path, error) from None
 
 
 def contents(path: Path) -> bytes:
@@ -77,12 +78,12 @@ def _zstd(path: Path) -> Iterator[bytes]:
             try:
                 out = frame.decompress(data)
             except zstandard.ZstdError as error:
-                raise unreadable(str(path), error) from None
+                raise unreadable(path, error) from None
             fed, data = True, frame.unused_data
             if out:
                 yield out
     if fed and not frame.eof:
         raise DataError(
-            f"{path}: cannot read this file (it ends in the middle of a zstd frame): restore it, "
+            f"{printable(path)}: cannot read this file (it ends in the middle of a zstd frame): restore it, "
             "or leave it out"
         )

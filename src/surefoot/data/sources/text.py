@@ -10,7 +10,7 @@ from surefoot.errors import DataError
 
 def read_text(file: SourceFile, reading: Reading) -> Texts:
     """The file as it is, line ends included, decoded as UTF-8; a byte-order mark is dropped."""
-    yield 0, decode(contents(file.path), reading, str(file.path))
+    yield 0, decode(contents(file.path), reading, file.shown)
 
 
 def read_python(file: SourceFile, reading: Reading) -> Texts:
@@ -19,7 +19,7 @@ def read_python(file: SourceFile, reading: Reading) -> Texts:
     Raises:
         DataError: if the bytes are not in the declared encoding and the policy is ``strict``.
     """
-    data, where, encoding = contents(file.path), str(file.path), "utf-8"
+    data, where, encoding = contents(file.path), file.shown, "utf-8"
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except SyntaxError as error:
