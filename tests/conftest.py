@@ -118,7 +118,7 @@ def command(tmp_path_factory: pytest.TempPathFactory):
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["torch._dynamo", "polars", "plotly.graph_objects", "surefoot.train", "surefoot.report"]
+        ["torch._dynamo", "polars", "surefoot.train", "surefoot.report"]
     )
 
     def run(

@@ -14,6 +14,9 @@ LARGEST_FILE = 1 << 17
 _DEEPEST = 32
 """Tables inside tables; a recipe has 3."""
 
+_DEEP = re.compile(rf"^[ \t\[]*(?:[\w"'-]+[ \t]*\.[ \t]*){{{_DEEPEST}}}", re.MULTILINE)
+"""A dotted name of so many parts, which the parser would take seconds over."""
+
 _WORDS = {
     "cannot overwrite a value": "a key is given twice",
     "cannot declare": "a section is given twice",
@@ -49,9 +52,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
     except OSError as error:
         raise RecipeError(f"{name}: cannot read this recipe: {error.strerror}") from None
     try:
-        data = tomllib.loads(text)
-        if _is_deep(data):  # [a.a.a...] is read without recursion, but not used so
-            raise RecursionError
+        data = _loads(text)
     except RecursionError:
         raise RecipeError(f"{name}: not valid TOML: lists or tables nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
@@ -64,7 +65,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
 def value(text: str) -> Any:
     """One value as TOML; what is none (``fast``, ``runs/a b``) as a plain string."""
     try:
-        found = tomllib.loads(f"value = {text}")
+        found = _loads(f"value = {text}")
     except (ValueError, RecursionError):
         return text
     # Text with a line break could hold further keys, which must not vanish.
@@ -80,6 +81,13 @@ def _not_toml(path: str, problem: str) -> str:
             what = words
     at = f"{path}:{line}" if line else path
     return f"{at}: not valid TOML: {what}" + (f" (column {column})" if column else "")
+
+
+def _loads(text: str) -> dict[str, Any]:
+    # [a.a.a...] is read without recursion, but what uses the table could not be.
+    if _DEEP.search(text) or _is_deep(found := tomllib.loads(text)):
+        raise RecursionError
+    return found
 
 
 def _is_deep(data: Any) -> bool:

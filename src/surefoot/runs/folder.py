@@ -12,11 +12,19 @@ from typing import Any
 from surefoot.errors import RunFolderError, StorageError
 from surefoot.records import Event, StepRecord, TrainSpec
 from surefoot.runs import journal, ledger, segments
-from surefoot.runs.durable import TEMPORARY, fsync_dir, make_dir, storage_errors, write_atomic
+from surefoot.runs.durable import (
+    REPEAT,
+    TEMPORARY,
+    fsync_dir,
+    make_dir,
+    storage_errors,
+    way_on,
+    write_atomic,
+)
 from surefoot.runs.layout import Row
 from surefoot.runs.lock import Lock
 from surefoot.runs.places import NAME as PLACES
-from surefoot.runs.places import Places, extend, read_places, write_places
+from surefoot.runs.places import Places, extend, only_renamed, read_places, write_places
 from surefoot.runs.spec import read_spec, write_environment, write_spec
 from surefoot.runs.tables import to_frame
 from surefoot.runs.trim import SIGNALS, trim
@@ -43,6 +51,9 @@ class RunWriter:
         ledger: where findings and actions are recorded. ``started`` and ``resumed`` are there
             already: the latter is what makes an attempt begin.
         last_step: step of the newest row; the next one must be later.
+        problems: what :meth:`resume` found in the folder, a sentence each: torn or damaged files,
+            missing rows. They are in the event ``resumed`` too.
+        rows_moved: rows behind the step of the resume, in ``attempts/`` now.
     """
 
     def __init__(
@@ -56,10 +67,14 @@ class RunWriter:
         places: Places,
         compact_rows: int,
         merge_bytes: int,
+        problems: tuple[str, ...] = (),
+        rows_moved: int = 0,
     ) -> None:
         self.folder = folder
         self.attempt = attempt
         self.last_step = last_step
+        self.problems = problems
+        self.rows_moved = rows_moved
         self.ledger = ledger.Ledger(folder / ledger.NAME, attempt)
         self._lock = lock
         self._signals = folder / SIGNALS
@@ -95,6 +110,23 @@ class RunWriter:
             StorageError: if the disk is full or refuses to write.
         """
         folder = Path(folder)
+        with way_on(REPEAT):
+            lock, known = _new(folder, spec, environment, places)
+        try:
+            return cls(
+                folder,
+                lock,
+                attempt=0,
+                last_step=0,
+                rows=(),
+                places=known,
+                compact_rows=compact_rows,
+                merge_bytes=merge_bytes,
+            )
+        except Exception:
+            lock.release()
+            raise
+@@@
         if os.path.lexists(folder):
             raise _taken(folder)
         make_dir(folder.parent)
@@ -132,6 +164,7 @@ class RunWriter:
         step: int,
         places: Mapping[str, Sequence[str]],
         *,
+        problems: Sequence[str] = (),
         compact_rows: int = COMPACT_ROWS,
         merge_bytes: int = segments.MERGE_BYTES,
     ) -> "RunWriter":
@@ -145,12 +178,15 @@ class RunWriter:
             folder: a run folder.
             step: the step whose state is taken up; 0 = from the start.
             places: as in :meth:`create`; a list may have become longer at its end.
+            problems: what the caller found itself, e.g. damaged checkpoints that it passed over;
+                recorded in the event ``resumed`` behind those that are found here.
             compact_rows: as in :meth:`create`.
             merge_bytes: as in :meth:`create`.
 
         Raises:
             RunFolderError: if it is no run folder, of a newer format, being written by another
-                trainer, or the run of a model with other places.
+                trainer, or the run of a model with other places; or if a file is in the place of
+                ``attempts/``.
             StorageError: if the disk is full or refuses to write; no row is lost then.
         """
         folder = Path(folder)
@@ -159,12 +195,12 @@ class RunWriter:
         read_spec(folder)
         lock = Lock(folder)
         try:
-            known, problems = _known_places(folder / SIGNALS / PLACES)
+            known, misread = _known_places(folder / SIGNALS / PLACES, places)
             united = extend(known, places)
             events = ledger.read_ledger(folder / ledger.NAME)
             trimmed = trim(folder, step, ledger.last_attempt(events.events))
             ledger.repair(folder / ledger.NAME, trimmed.ended)
-            if united != known or problems:
+            if united != known or misread:
                 write_places(folder / SIGNALS / PLACES, united)
             writer = cls(
                 folder,
@@ -175,6 +211,8 @@ class RunWriter:
                 places=united,
                 compact_rows=compact_rows,
                 merge_bytes=merge_bytes,
+                problems=(*misread, *trimmed.problems, *events.problems),
+                rows_moved=trimmed.rows_moved,
             )
         except Exception:
             lock.release()
@@ -186,7 +224,7 @@ class RunWriter:
                 rows_moved=trimmed.rows_moved,
                 last_row=trimmed.last_step,
                 torn_bytes=trimmed.torn_bytes,
-                problems=[*problems, *trimmed.problems, *events.problems],
+                problems=[*writer.problems, *problems],
             )
         except Exception:
             writer._let_go()
@@ -310,8 +348,13 @@ def _sweep_drafts(folder: Path) -> None:
                 lock.release()
 
 
-def _known_places(path: Path) -> tuple[Places, tuple[str, ...]]:
+def _known_places(
+    path: Path, new: Mapping[str, Sequence[str]]
+) -> tuple[Places, tuple[str, ...]]:
+    """The names in the file, none if it is torn or damaged, and what is wrong with it."""
     try:
+        if only_renamed(path, new):
+            raise ValueError("its names are not the model's, but as many")
         return read_places(path), ()
     except (OSError, ValueError) as error:
         return {}, (f"{PLACES} could not be read and was written anew: {error}",)

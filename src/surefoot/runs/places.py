@@ -2,18 +2,23 @@
 
 Append-only in the plain sense: the names of a signal may be extended at the end, never changed or
 reordered. So a list of n values is of the first n names, whenever it was written.
+
+The file holds a CRC-32 of its contents, so that a flipped bit in a name is not taken for the name
+of another model. Files of before it had one are read too.
 """
 
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from surefoot.errors import RunFolderError
 from surefoot.runs.durable import write_atomic
 
 NAME = "places.json"
 FORMAT = 1
+_CHECKSUM = "crc32"
 
 Places: TypeAlias = dict[str, tuple[str, ...]]
 
@@ -23,10 +28,10 @@ def read_places(path: Path) -> Places:
 
     Raises:
         OSError: if there is no such file.
-        ValueError: if it is torn or of another kind.
+        ValueError: if it is torn, damaged or of another kind.
         RunFolderError: if a newer surefoot wrote it.
     """
-    data = json.loads(path.read_bytes())
+    data = _read(path)
     if not isinstance(data, dict) or not isinstance(data.get("signals"), dict):
         raise ValueError('expected a table with "signals"')
     number = data.get("format")
@@ -43,8 +48,41 @@ def read_places(path: Path) -> Places:
 def write_places(path: Path, places: Mapping[str, Sequence[str]]) -> None:
     """Write the names durably."""
     signals = {name: list(names) for name, names in places.items()}
-    text = json.dumps({"format": FORMAT, "signals": signals}, indent=1)
+    data = {"format": FORMAT, "signals": signals}
+    text = json.dumps({**data, _CHECKSUM: _checksum(data)}, indent=1)
     write_atomic(path, text.encode() + b"\n")
+
+
+def only_renamed(path: Path, new: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a file without a checksum has as many places a signal as ``new``, under other names.
+
+    So damage to a few characters looks; another model as a rule has other numbers of places.
+
+    Raises:
+        OSError, ValueError, RunFolderError: as :func:`read_places`.
+    """
+    known = read_places(path)
+    return (
+        _CHECKSUM not in _read(path)
+        and {name: tuple(places) for name, places in new.items()} != known
+        and sorted(map(len, known.values())) == sorted(map(len, new.values()))
+    )
+
+
+def _read(path: Path) -> Any:
+    data = json.loads(path.read_bytes())
+    # Before its format: that of a damaged file says nothing.
+    if isinstance(data, dict) and _CHECKSUM in data:
+        rest = {key: value for key, value in data.items() if key != _CHECKSUM}
+        if data[_CHECKSUM] != _checksum(rest):
+            raise ValueError("it does not match its checksum")
+    return data
+
+
+def _checksum(data: Mapping[str, Any]) -> str:
+    """Of the values, not of how they are laid out; eight hexadecimal digits."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return f"{zlib.crc32(text.encode()):08x}"
 
 
 def extend(known: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[str]]) -> Places:

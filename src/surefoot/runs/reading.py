@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from surefoot.errors import RunFolderError
 from surefoot.records import CheckpointInfo, Run, TrainSpec
-from surefoot.runs import journal, ledger, segments
+from surefoot.runs import gaps, journal, ledger, segments
 from surefoot.runs.places import NAME as PLACES
 from surefoot.runs.places import Places, read_places
 from surefoot.runs.spec import ENVIRONMENT, SPEC, decode_spec, read_environment
 from surefoot.runs.tables import measured, to_frame, unite, winning
-from surefoot.runs.trim import ATTEMPTS, KNOWN, SIGNALS, TORN, attempt_folders
+from surefoot.runs.trim import (
+    ATTEMPTS,
+    KNOWN,
+    SIGNALS,
+    TORN,
+    attempt_folders,
+    foreign_attempts,
+)
 
 if TYPE_CHECKING:
     import polars
@@ -39,14 +46,18 @@ def open_run(path: Path | str) -> Run:
 
     Raises:
         RunFolderError: if it is no run folder, or a newer surefoot wrote it. Torn, damaged and
-            foreign files do not raise: they are in ``problems``.
+            foreign files do not raise: they are in ``problems``, and so are missing rows.
     """
     folder = _check(path)
     problems: list[str] = []
-    # The journal first: what is compacted meanwhile is then in a segment too, not in neither.
-    frame = winning(_rows(folder, problems))
+    # The ledger before the rows that it says are there. Then the journal before the segments: what
+    # is compacted meanwhile is in a segment too, not in neither.
     events = ledger.read_ledger(folder / ledger.NAME)
+    frame = winning(_rows(folder, problems))
+    problems += gaps.tell(gaps.missing(frame["step"], _reached(folder, events)))
+    problems += foreign_attempts(folder)
     problems += events.problems
+    problems += ledger.misread_findings(events.events)
     return Run(
         name=folder.resolve().name,
         spec=_spec(folder, problems),
@@ -97,6 +108,13 @@ def _rows(folder: Path, problems: list[str]) -> "polars.DataFrame":
         problems.append(f"{SIGNALS}/{journal.NAME} {written.problem}{behind}")
     problems += [f"{SIGNALS}/{problem}" for problem in found.problems]
     return unite([*found.frames, to_frame(written.rows)])
+
+
+def _reached(folder: Path, events: ledger.LedgerContents) -> int:
+    """The step through which rows must be there; 0 while rows are being moved away."""
+    newest = ledger.last_attempt(events.events)
+    # A resume is under way, or was killed, before it is in the ledger: it may be at any step.
+    return 0 if newest in attempt_folders(folder) else gaps.reached(events.events, newest)
 
 
 def _spec(folder: Path, problems: list[str]) -> TrainSpec:

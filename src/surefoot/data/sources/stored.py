@@ -84,6 +84,6 @@ def _zstd(path: Path) -> Iterator[bytes]:
                 yield out
     if fed and not frame.eof:
         raise DataError(
-            f"{printable(path)}: cannot read this file (it ends in the middle of a zstd frame): restore it, "
-            "or leave it out"
+            f"{printable(path)}: cannot read this file (it ends in the middle of a zstd frame): "
+            "restore it, or leave it out"
         )
