@@ -172,7 +172,7 @@ def short(corpus: Path) -> None:
     [
         (empty, ["corpus"]),
         (latin, ["bad.txt", "--set data.errors=replace"]),
-        (short, ["sequence_length"]),
+        (short, ["less than one sample", "add text"]),
     ],
 )
 def test_unusable_data(write, parts, tiny, command, tmp_path):

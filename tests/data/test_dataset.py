@@ -82,6 +82,22 @@ def test_a_span_of_another_sample_is_refused(dataset):
         dataset.document_tokens(0, spans[other][0])
 
 
+def test_epochs_are_those_of_the_source_most_often_repeated(dataset):
+    """12 samples and 5, drawn two to one."""
+    assert len(dataset) == sum(dataset.order.sizes)
+    assert dataset.epochs(0) == 0
+    for samples in (1, 7, 18, 19, 100, 10**15):
+        drawn = dataset.order._blend.prefix_counts(samples)
+        assert dataset.epochs(samples) == max(
+            n / size for n, size in zip(drawn, dataset.order.sizes, strict=True)
+        )
+    for samples in range(1, 60):
+        passed = max(dataset.provenance(i).epoch for i in range(samples))
+        assert passed < dataset.epochs(samples) <= passed + 1
+    # What is skipped is passed over.
+    assert dataset.with_skips([(0, 10)]).epochs(8) == dataset.epochs(18)
+
+
 def test_skips_leave_samples_out_and_keep_the_rest(dataset):
     whole = dataset.batch(range(60))
     less = dataset.with_skips([(10, 14)])

@@ -254,6 +254,45 @@ def test_what_was_passed_over_is_told(write, make, tmp_path, words):
     assert skipped[-1] == "and 203 more"
 
 
+def test_progress_in_words(write, make, tmp_path, words):
+    lines = []
+    write(tmp_path / "c", {"a.txt": "one two three four five six seven eight\n" * 100})
+    make(tmp_path / "c/a.txt", progress=lines.append)
+    assert lines == [
+        f"reading {tmp_path}/c/a.txt: 1 file",
+        "training a tokenizer of at most 300 tokens on 4 kB of text",
+        f"encoding {tmp_path}/c/a.txt: 1 document, 4 kB",
+    ]
+    lines.clear()
+    write(tmp_path / "c", {"b.jsonl": '{"text": "ab"}\n' * 6 + '{"text": null}\n'})
+    with pytest.raises(DataError, match="less than one sample"):
+        make(tmp_path / "c/b.jsonl", progress=lines.append)
+    assert lines == [
+        f"reading {tmp_path}/c/b.jsonl: 1 file",
+        "training a tokenizer of at most 300 tokens on 12 bytes of text",
+        f"encoding {tmp_path}/c/b.jsonl: 6 documents, 12 bytes",
+    ]
+
+
+def test_names_that_cannot_be_printed_are_escaped(write, make, tmp_path, words):
+    """In messages, progress, what was skipped, and where a sample comes from."""
+    root = tmp_path / os.fsdecode(b"c\xff")
+    shown = rf"{tmp_path}/c\udcff"
+    write(root, {"a\x1b[31m.txt": words(1, 300), "b\n.txt": words(2, 300), "c\x1b.csv": ""})
+    lines = []
+    corpus = make(root, progress=lines.append, validation_fraction=0.3)
+    assert len(lines) >= 3
+    assert all(line.isprintable() for line in lines)
+    assert corpus.skipped[0].startswith(r"c\x1b.csv: not one of ")
+    found = {corpus.train.provenance(0), corpus.validation.provenance(0)}
+    assert {one.source for one in found} == {shown}
+    assert {one.file for one in found} == {r"a\x1b[31m.txt", r"b\n.txt"}
+    write(root, {"a\x1b[31m.txt": b"ab\xff"})
+    with pytest.raises(DataError) as error:
+        make(root)
+    assert str(error.value).startswith(rf"{shown}/a\x1b[31m.txt: byte 0xff at offset 2 ")
+
+
 def test_large_documents_and_batches(write, make, tmp_path, words, monkeypatch):
     monkeypatch.setattr(encode_module, "_PIECE_CHARACTERS", 100)
     monkeypatch.setattr(encode_module, "_BATCH_CHARACTERS", 150)
@@ -320,6 +359,8 @@ def test_an_empty_corpus(write, make, tmp_path):
     write(tmp_path / "c", {"a.txt": "", "b.jsonl": "\n\n"})
     with pytest.raises(DataError, match="an empty corpus: no text in 2 files"):
         make(tmp_path / "c")
+    with pytest.raises(DataError, match=r"an empty corpus: no text in 1 file$"):
+        make(tmp_path / "c/a.txt")
 
 
 def test_a_corpus_shorter_than_one_sequence(write, make, tmp_path):
@@ -329,9 +370,20 @@ def test_a_corpus_shorter_than_one_sequence(write, make, tmp_path):
     # "abc" becomes one token, and each document has an end; one of four is held out.
     assert str(error.value) == (
         f"{tmp_path / 'c'}: the training documents have 6 tokens, less than one sample of 64 + 1: "
-        "add text, or type --set architecture.sequence_length=1"
+        "add text"
     )
     make(tmp_path / "c", sequence_length=1)
+
+
+@pytest.mark.parametrize(("size", "offered"), [(34, 15), (36, 16)])
+def test_a_shorter_sequence_is_offered_where_it_is_of_use(write, make, tmp_path, size, offered):
+    """Without merges, each letter is a token, and each document has an end."""
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+    write(tmp_path / "c", {"0.txt": letters[: size // 2 - 2], "1.txt": letters[size // 2 :]})
+    with pytest.raises(DataError) as error:
+        make(tmp_path / "c", vocab_size=257, sequence_length=64)
+    cure = f"add text, or type --set architecture.sequence_length={offered}"
+    assert str(error.value).endswith(f": {cure}" if offered >= 16 else ": add text")
 
 
 def test_held_out_documents_shorter_than_one_sequence(write, make, tmp_path, words):

@@ -52,7 +52,24 @@ def test_spans(path, start, stop, expected):
 
 
 def test_a_span_in_words(path):
-    assert str(TokenFile(path).spans(6, 8)[0]) == "b.jsonl, document 9, token 1 (+2)"
+    words = [str(TokenFile(path).spans(6, stop)[0]) for stop in (7, 8)]
+    assert words == [
+        "b.jsonl, document 9, token 1 of the document",
+        "b.jsonl, document 9, tokens 1 to 2 of the document",
+    ]
+
+
+def test_names_that_cannot_be_printed_are_escaped(tmp_path):
+    path = tmp_path / os.fsdecode(b"\xff\x1b.tokens")
+    with TokenWriter(path, itemsize=2) as writer:
+        writer.add("a\x1b[31m\udcff.txt", 0, [5, 6, 0])
+    span = TokenFile(path).spans(0, 2)[0]
+    assert str(span) == r"a\x1b[31m\udcff.txt, document 0, tokens 0 to 1 of the document"
+    for damage in (b"", b"\0" * 300):
+        path.write_bytes(damage)
+        with pytest.raises(DataError) as error:
+            TokenFile(path)
+        assert str(error.value).startswith(rf"{tmp_path}/\udcff\x1b.tokens: ")
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 3), (3, 3), (0, 11)])

@@ -25,6 +25,7 @@ def test_files_and_permissions(make_model, tokenizer_path, end_of_text, tmp_path
     umask = os.umask(0)
     os.umask(umask)
     assert stat.S_IMODE(out.stat().st_mode) == 0o777 & ~umask
+    assert {stat.S_IMODE(path.stat().st_mode) for path in out.iterdir()} == {0o666 & ~umask}
     settings = json.loads((out / "tokenizer_config.json").read_text())
     assert settings["clean_up_tokenization_spaces"] is False
     assert settings["eos_token"] == "<|endoftext|>"

@@ -78,19 +78,30 @@ IN_THE_FILE = [
         "steps = '2k'",
         "17: schedule.steps = '2k': expected a whole number > 0 and <= 1000000000: write 2000",
     ),
-    ("steps = 500", "steps = 1.5", "17: schedule.steps = 1.5: expected a whole number > 0 and <= 1000000000"),
+    (
+        "steps = 500",
+        "steps = 1.5",
+        "17: schedule.steps = 1.5: expected a whole number > 0 and <= 1000000000",
+    ),
     (
         "steps = 500",
         "steps = 1e3",
         "17: schedule.steps = 1000.0: expected a whole number > 0 and <= 1000000000: write 1000",
     ),
-    ("steps = 500", "steps = true", "17: schedule.steps = true: expected a whole number > 0 and <= 1000000000"),
-    ("steps = 500", "steps = 0", "17: schedule.steps = 0: expected a whole number > 0 and <= 1000000000"),
+    (
+        "steps = 500",
+        "steps = true",
+        "17: schedule.steps = true: expected a whole number > 0 and <= 1000000000",
+    ),
+    (
+        "steps = 500",
+        "steps = 0",
+        "17: schedule.steps = 0: expected a whole number > 0 and <= 1000000000",
+    ),
     (
         "steps = 500",
         "steps = 9223372036854775808",
-        "17: schedule.steps = 9223372036854775808: "
-        "expected a whole number > 0 and <= 1000000000",
+        "17: schedule.steps = 9223372036854775808: expected a whole number > 0 and <= 1000000000",
     ),
     ('"small"', "5", "2: name = 5: expected text in quotes"),
     (
@@ -321,7 +332,9 @@ def test_a_long_unknown_key_is_shortened(write):
     with pytest.raises(RecipeError) as caught:
         load(write(), [f"{'flux.' * 20_000}x=1"])
     message = str(caught.value)
-    assert message.startswith(f"--set {'flux.' * 11}fl...: unknown key '{'flux.' * 11}fl...'; known")
+    assert message.startswith(
+        f"--set {'flux.' * 11}fl...: unknown key '{'flux.' * 11}fl...'; known"
+    )
     assert len(message) < 400
 
 
@@ -333,9 +346,7 @@ def test_a_file_too_large_for_a_recipe_is_not_parsed(tmp_path, text):
         file.truncate(10**8)  # a hole: takes no room
     with pytest.raises(RecipeError) as caught:
         load(path)
-    assert str(caught.value) == (
-        f"{path}: more than 131 kB, which no recipe is; name a .toml file"
-    )
+    assert str(caught.value) == (f"{path}: more than 131 kB, which no recipe is; name a .toml file")
 
 
 def test_names_that_cannot_be_printed_are_escaped(tmp_path, text):
@@ -416,7 +427,10 @@ SETTINGS = [
     ),
     ("data.tokenizer=a\0b", "the path 'a\\x00b' cannot be used: embedded null byte"),
     # A line break does not smuggle in, or lose, a second key.
-    ("schedule.steps=2\nseed=3", "schedule.steps = '2\\nseed=3': expected a whole number > 0 and <= 1000000000"),
+    (
+        "schedule.steps=2\nseed=3",
+        "schedule.steps = '2\\nseed=3': expected a whole number > 0 and <= 1000000000",
+    ),
 ]
 
 

@@ -173,7 +173,7 @@ def recipes(draw):
         name=draw(st.none() | st.text(max_size=9)),
         seed=draw(st.integers(0, 2**63 - 1)),
         architecture=sections.Architecture(
-            layers=draw(_small),
+            layers=draw(st.integers(1, 10**4)),
             width=heads * 2 * half,
             heads=heads,
             kv_heads=draw(st.sampled_from([None, kv_heads])),
@@ -221,7 +221,9 @@ def recipes(draw):
             ),
             seed=draw(st.none() | st.integers(0, 9)),
         ),
-        training=sections.Training(compile=draw(st.booleans()), threads=draw(st.none() | _small)),
+        training=sections.Training(
+            compile=draw(st.booleans()), threads=draw(st.none() | st.integers(1, 4096))
+        ),
     )
 
 
@@ -302,7 +304,7 @@ def test_every_field_has_a_meaning_and_its_kind_in_words():
 
 def test_words_for_kinds_and_defaults():
     fields = sections.Architecture.model_fields
-    assert expected(fields["layers"]) == "a whole number > 0"
+    assert expected(fields["layers"]) == "a whole number > 0 and <= 10000"
     assert expected(fields["kv_heads"]) == "a whole number > 0"
     assert expected(fields["norm"]) == "'rmsnorm' or 'layernorm'"
     assert expected(fields["embedding_scale"]) == "a number > 0 or 'sqrt_width'"

@@ -3,12 +3,24 @@ import math
 import re
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from surefoot.records import Finding, Place, from_json
-from surefoot.report import json_schema, to_json
+from surefoot.records import (
+    CheckpointInfo,
+    Event,
+    Finding,
+    Place,
+    Run,
+    ScheduleSpec,
+    TrainSpec,
+    from_json,
+)
+from surefoot.report import json_schema, overview, to_json
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "json" / "diagnose.json"
+FOLDER = Path(__file__).parents[1] / "golden" / "json"
+GOLDEN = FOLDER / "diagnose.json"
+GOLDEN_REPORT = FOLDER / "report.json"
 
 _TYPES = {
     "object": dict,
@@ -40,10 +52,11 @@ def _errors(value, schema, root, where="$"):
             if all(_errors(value, option, root, where) for option in wanted):
                 found.append(f"{where}: {value!r} fits no option")
         elif word == "required":
-            found += [f"{where}: no {key!r}" for key in wanted if key not in value]
+            if isinstance(value, dict):
+                found += [f"{where}: no {key!r}" for key in wanted if key not in value]
         elif word == "properties":
             for key, inner in wanted.items():
-                if key in value:
+                if isinstance(value, dict) and key in value:
                     found += _errors(value[key], inner, root, f"{where}.{key}")
         elif word == "items":
             for index, item in enumerate(value):
@@ -109,6 +122,69 @@ def test_the_document_is_the_golden_one():
 def test_the_golden_document_fits_the_published_schema():
     schema = json_schema()
     assert _errors(json.loads(GOLDEN.read_text("utf-8")), schema, schema) == []
+
+
+def _report():
+    """What ``surefoot report`` prints of a run that has some of everything."""
+    run = Run(
+        name="trial",
+        spec=TrainSpec(schedule=ScheduleSpec(steps=10)),
+        signals=pl.DataFrame(
+            {
+                "step": [1, 2, 3, 4, 9],
+                "loss": [8.0, math.nan, 4.0, 3.5, math.inf],
+                "validation_loss": [None, 5.25, None, 3.75, None],
+                "tokens_per_second": [8000.0, 9000.0, 9100.0, math.nan, 9000.0],
+                "consumed_tokens": [4096, 8192, 12288, 16384, 36864],
+            }
+        ),
+        events=(
+            Event(kind="started", step=0),
+            Event(kind="interrupted", step=9, data={"signal": 15}),
+        ),
+        checkpoints=(
+            CheckpointInfo(step=9, path="c9", status="quarantined", reason="signal"),
+            CheckpointInfo(step=4, path="c4", status="confirmed"),
+        ),
+        problems=("rows of steps 5 to 8 are missing",),
+    )
+    return to_json("report", ["runs/trial"], [], summary=overview(run))
+
+
+def test_the_summary_of_a_report_is_the_golden_one():
+    text = json.dumps(_report(), allow_nan=False, indent=2, ensure_ascii=False) + "\n"
+    assert text == GOLDEN_REPORT.read_text("utf-8")
+    schema = json_schema()
+    assert _errors(json.loads(text), schema, schema) == []
+
+
+def test_the_summary_of_an_odd_run_fits_the_schema(odd_run):
+    schema = json_schema()
+    document = to_json("report", [], [], summary=overview(odd_run))
+    json.dumps(document, allow_nan=False)
+    assert _errors(document, schema, schema) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["status"], "dead"),
+        (["step"], "9"),
+        (["loss"], None),
+        (["loss", "best"], {"step": 4}),
+        (["loss", "best", "value"], "Infinity"),
+        (["checkpoints", 0, "step"], None),
+        (["problems", 0], 5),
+        (["tokens_per_second"], "nan"),
+    ],
+)
+def test_the_schema_refuses_another_summary_of_a_report(path, value):
+    document = _report()
+    inner = document["summary"]
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    assert _errors(document, json_schema(), json_schema())
 
 
 def test_no_findings_fit_too():

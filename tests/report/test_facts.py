@@ -5,8 +5,8 @@ import threading
 import polars as pl
 import pytest
 
-from surefoot.records import Event, Run
-from surefoot.report.facts import QUIET_AFTER, Point, facts, flat, status
+from surefoot.records import CheckpointInfo, Event, Run
+from surefoot.report.facts import QUIET_AFTER, Point, facts, flat, standing, status
 from surefoot.runs.lock import Lock, is_held
 
 
@@ -32,7 +32,17 @@ def _run(*events, path=None, **columns):
         (
             (Event(kind="interrupted", step=12, data={"signal": 15}),),
             "interrupted",
-            "at step 12, by signal 15",
+            "stopped on request (SIGTERM) at step 12; go on with --resume",
+        ),
+        (
+            (Event(kind="interrupted", step=1200, data={"signal": 2}),),
+            "interrupted",
+            "stopped on request (SIGINT) at step 1,200; go on with --resume",
+        ),
+        (
+            (Event(kind="interrupted", data={"signal": ["\x1b"]}),),
+            "interrupted",
+            "stopped on request; go on with --resume",
         ),
         # The newest start or end counts, whatever other events follow.
         (
@@ -108,6 +118,27 @@ def test_numbers_skip_what_is_not_finite_but_count_it():
     assert known.restarts == (2,)
     assert (known.first_step, known.last_step, known.rows) == (1, 5, 5)
     assert known.progress() == "5"
+
+
+def test_the_sentence_on_gaps_is_found_among_the_problems():
+    problems = ("signals/journal torn", "rows of steps 5 to 8 are missing", "else")
+    run = Run(name="r", signals=pl.DataFrame(), problems=problems)
+    assert facts(run).gaps == "rows of steps 5 to 8 are missing"
+    assert facts(Run(name="r", signals=pl.DataFrame(), problems=problems[:1])).gaps == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "words"),
+    [
+        ("confirmed", None, "confirmed"),
+        ("quarantined", "incident", "quarantined: incident"),
+        ("quarantined", "signal", "resumable: saved when the run was stopped on request"),
+        ("provisional", "signal", "provisional: signal"),
+    ],
+)
+def test_a_checkpoint_of_a_stop_on_request_is_no_failure(status, reason, words):
+    info = CheckpointInfo(step=1, path="c", status=status, reason=reason)
+    assert str(standing(info)) == words
 
 
 def test_a_run_without_rows_has_no_numbers():

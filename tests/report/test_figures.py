@@ -108,6 +108,7 @@ def test_events_are_marked_above_the_loss(make_run, finding):
         checkpoints=(
             CheckpointInfo(step=100, path="a", status="confirmed"),
             CheckpointInfo(step=200, path="b", status="quarantined", reason="<b>signal"),
+            CheckpointInfo(step=300, path="c", status="quarantined", reason="signal"),
         ),
         events=(Event(kind="resumed", step=350), Event(kind="update_skipped", step=311)),
     )
@@ -116,8 +117,11 @@ def test_events_are_marked_above_the_loss(make_run, finding):
     rows = dict(marks.lanes(run, [finding]))
     assert rows["findings"]["x"] == [310]
     assert "SPK003" in rows["findings"]["text"][0]
-    assert rows["checkpoints"]["x"] == [100, 200]
-    assert rows["checkpoints"]["marker"]["color"] == ["@ok", "@error"]
+    assert rows["checkpoints"]["x"] == [100, 200, 300]
+    # A stop on request is no fault: its mark is neither red nor a cross.
+    assert rows["checkpoints"]["marker"]["color"] == ["@ok", "@error", "@muted"]
+    assert rows["checkpoints"]["marker"]["symbol"] == ["diamond", "x-thin", "square-open"]
+    assert rows["checkpoints"]["text"][2].startswith("<b>checkpoint at step 300: resumable</b>")
     assert "&lt;b&gt;signal" in rows["checkpoints"]["text"][1]
     assert rows["restarts"]["x"] == [350]
     assert rows["skipped"]["x"] == [311]

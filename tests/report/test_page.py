@@ -115,6 +115,20 @@ def test_says_what_matters_first_in_words(make_run, finding):
     assert text.index("SPK003") < text.index("Charts") < text.index("Recipe")
 
 
+def test_a_stop_on_request_and_gaps_are_said_in_words(make_run):
+    run = make_run(
+        events=(Event(kind="interrupted", step=500, data={"signal": 2}),),
+        checkpoints=(CheckpointInfo(step=500, path="c", status="quarantined", reason="signal"),),
+        problems=("rows of steps 5 to 8 are missing",),
+    )
+    text = _Page(render_html(run, [])).text
+    assert "stopped on request (SIGINT) at step 500; go on with --resume" in text
+    assert "resumable: saved when the run was stopped on request" in text
+    assert "quarantined:" not in text
+    assert "500 of 500rows of steps 5 to 8 are missing" in text  # on the card
+    assert text.count("rows of steps 5 to 8 are missing") == 2
+
+
 def test_every_chart_has_its_figure_heading_and_words(make_run):
     page = _Page(render_html(make_run(), []))
     charts = [a for t, a in page.elements if a.get("class") == "chart"]

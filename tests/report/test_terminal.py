@@ -51,8 +51,7 @@ def small_run():
 
 
 def test_the_summary_is_exactly_this(small_run, finding):
-    lines = [line.rstrip() for line in _print(small_run, [finding]).splitlines()]
-    assert "\n".join(lines) == (
+    assert _print(small_run, [finding]) == (
         """\
 trial  halted (at step 6, see postmortem.md)
 runs/trial
@@ -80,14 +79,36 @@ checkpoints (newest 3 of 4)
   step 2  confirmed
 
 1 problem while reading
-  signals/journal: the last 12 bytes are torn"""
+  signals/journal: the last 12 bytes are torn
+"""
     )
 
 
-@pytest.mark.parametrize("width", [40, 80, 160])
-def test_fits_the_terminal(make_run, finding, width):
-    text = _print(make_run(path="runs/trial"), [finding], width)
+@pytest.mark.parametrize("width", [15, 25, 40, 80, 160])
+def test_fits_the_terminal_without_spaces_at_the_ends(make_run, finding, width):
+    run = make_run(path="runs/trial", problems=("one word after the other " * 9,))
+    text = _print(run, [finding], width)
     assert all(len(line) <= width for line in text.splitlines())
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_a_stop_on_request_is_no_fault(make_run):
+    run = make_run(
+        path="runs/trial",
+        events=(Event(kind="interrupted", step=500, data={"signal": 2}),),
+        checkpoints=(CheckpointInfo(step=500, path="c", status="quarantined", reason="signal"),),
+    )
+    text = _print(run)
+    expected = "trial  interrupted: stopped on request (SIGINT) at step 500; go on with --resume"
+    assert text.splitlines()[0] == expected
+    assert "  step 500  resumable: saved when the run was stopped on request\n" in text
+    assert "quarantined" not in text
+
+
+def test_missing_rows_are_said_among_the_numbers(make_run):
+    problems = (*("signals/x does not belong here; ignored",) * 3, "rows of step 5 are missing")
+    text = _print(make_run(problems=problems))
+    assert "  gaps        rows of step 5 are missing\n" in text
 
 
 def test_no_escape_codes_unless_it_is_a_terminal(make_run, finding, monkeypatch):
@@ -158,6 +179,17 @@ def test_a_nan_of_one_step_shows_in_the_picture():
     lines = sparkline(_curve(values), 80)
     assert lines[0].count("x") == 1
     assert lines[2].count("▁") == 78  # its column still shows the finite values
+
+
+@pytest.mark.parametrize("width", [1, 5, 12, 20, 30, 80])
+@pytest.mark.parametrize("first", [1, 1_000_000_000])
+@pytest.mark.parametrize("count", [2, 7, 300])
+def test_no_line_of_a_picture_is_wider_than_asked(width, first, count):
+    values = np.linspace(1.23456e-15, 9.87e-14, count)
+    curve = Curve(name="loss", steps=np.arange(first, first + count), values=values)
+    lines = sparkline(curve, width)
+    assert len(lines) == ROWS + 1
+    assert max(map(len, lines)) <= width
 
 
 @pytest.mark.parametrize("values", [[1.0], [3.0] * 10, [np.nan] * 5, [np.inf, 1.0, 2.0]])

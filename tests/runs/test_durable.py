@@ -8,7 +8,14 @@ import pytest
 from surefoot import runs
 from surefoot.errors import StorageError
 from surefoot.runs import RunWriter
-from surefoot.runs.durable import fsync_dir, fsync_file, make_dir, write_all, write_atomic
+from surefoot.runs.durable import (
+    fsync_dir,
+    fsync_file,
+    make_dir,
+    way_on,
+    write_all,
+    write_atomic,
+)
 
 
 def test_write_atomic_replaces_the_whole_file(tmp_path):
@@ -116,18 +123,18 @@ def test_write_all_writes_everything(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("number", "words"),
+    ("number", "words", "space"),
     [
-        (errno.ENOSPC, "the disk is full"),
-        (errno.EDQUOT, "the disk quota is used up"),
-        (errno.EROFS, "the file system is read-only"),
-        (errno.EFBIG, "ulimit -f"),
-        (errno.EIO, "input/output error"),
-        (errno.EACCES, "permission is denied"),
+        (errno.ENOSPC, "the disk is full", True),
+        (errno.EDQUOT, "the disk quota is used up", True),
+        (errno.EROFS, "the file system is read-only; remount it writable, ", False),
+        (errno.EFBIG, "ulimit -f", False),
+        (errno.EIO, "input/output error; check the disk, ", False),
+        (errno.EACCES, "permission is denied", False),
     ],
 )
 def test_a_refusal_says_which_file_how_much_is_free_and_what_to_do(
-    tmp_path, full_disk, number, words
+    tmp_path, full_disk, number, words, space
 ):
     path = tmp_path / "file"
     path.write_bytes(b"old")
@@ -137,7 +144,7 @@ def test_a_refusal_says_which_file_how_much_is_free_and_what_to_do(
     message = str(caught.value)
     assert message.startswith(f"cannot write {path}: ")
     assert words in message
-    assert "B free there)" in message
+    assert ("B free there)" in message) == space
     assert "--resume; what was committed before is intact" in message
     assert "\n" not in message
     assert path.read_bytes() == b"old"
@@ -151,6 +158,30 @@ def test_other_errors_are_not_dressed_up(tmp_path):
         fsync_file(tmp_path / "no")
     with pytest.raises(FileNotFoundError):
         fsync_dir(tmp_path / "no")
+
+
+def test_a_refusal_ends_in_the_way_on_that_the_caller_knows(tmp_path, full_disk):
+    full_disk()
+    with pytest.raises(StorageError) as caught, way_on("then repeat the command"):
+        write_atomic(tmp_path / "file", b"new")
+    assert str(caught.value).endswith("free some space there, then repeat the command")
+    with pytest.raises(StorageError, match="go on with --resume"):
+        write_atomic(tmp_path / "file", b"new")
+
+
+def test_a_run_that_could_not_be_made_is_not_to_be_resumed(make, full_disk, tmp_path):
+    full_disk()
+    with pytest.raises(StorageError, match="then repeat the command, or keep runs elsewhere"):
+        make()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_stands_in_the_place_of_a_file_or_folder_is_named(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(FileExistsError):
-        make_dir(tmp_path / "file")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StorageError, match=r"cannot write .*/folder: a folder is in its place"):
+        write_atomic(tmp_path / "folder", b"x")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+    for path in (tmp_path / "file", tmp_path / "file/inner", tmp_path / "file/inner/most"):
+        with pytest.raises(StorageError, match=r"cannot write .*/file.*: a file is in the place"):
+            make_dir(path)

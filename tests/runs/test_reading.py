@@ -10,7 +10,7 @@ import pytest
 
 from surefoot import runs
 from surefoot.errors import RunFolderError
-from surefoot.records import CheckpointInfo
+from surefoot.records import CheckpointInfo, Finding, to_json
 from surefoot.runs import RunWriter
 
 
@@ -98,6 +98,8 @@ def test_each_file_may_be_lost_or_foreign_and_the_rest_is_read(make, rows, tmp_p
                 everything = {k: v for k, v in everything.items() if not first <= k[1] <= last}
             assert found == everything, (harmed, harm)
             told = harmed.name != "lock" and not (harmed.suffix == ".parquet" and harm == "lost")
+            if harmed.suffix == ".parquet" and last < 9:  # no row behind it: nobody can know
+                assert f"rows of steps {first} to {last} are missing" in run.problems
             if not (harmed.name == "events.jsonl" and harm == "empty"):
                 assert any(harmed.name in text for text in run.problems) == told, (harmed, harm)
 
@@ -179,6 +181,57 @@ def test_foreign_things_in_attempts_do_no_harm(make, rows):
     (writer.folder / "attempts/file").touch()
     assert rows.frame_bits(runs.all_attempts(writer.folder)) == span(rows, 1, 5)
     assert runs.open(writer.folder).problems == ()
+
+
+def test_attempts_that_no_run_has_are_foreign(make, rows):
+    writer = make(steps=5)
+    writer.close()
+    for name in ("99999999999", "2147483647", "007", "٣"):
+        (writer.folder / "attempts" / name).mkdir(parents=True)
+    with (writer.folder / "events.jsonl").open("a") as file:
+        for attempt in (5_000_000_000, -1):
+            file.write(json.dumps({"kind": "action", "step": 3, "attempt": attempt}) + "\n")
+    told = (
+        "attempts/2147483647: no run has that attempt; ignored",
+        "attempts/99999999999: no run has that attempt; ignored",
+        "events.jsonl line 2 is no event (no run has an attempt 5000000000); skipped",
+        "events.jsonl line 3 is no event (no run has an attempt -1); skipped",
+    )
+    assert runs.open(writer.folder).problems == told
+    assert rows.frame_bits(runs.all_attempts(writer.folder)) == span(rows, 1, 5)
+    writer = RunWriter.resume(writer.folder, 3, rows.PLACES)
+    assert writer.attempt == 1
+    assert writer.problems == told
+    writer.append(rows.make(1, 4))
+    writer.close()
+    assert runs.open(writer.folder).signals["attempt"].to_list() == [0, 0, 0, 1]
+
+
+def test_a_file_in_the_place_of_attempts(make, rows):
+    writer = make(steps=5)
+    writer.close()
+    (writer.folder / "attempts").touch()
+    assert runs.open(writer.folder).problems == ("attempts is no folder; ignored",)
+    with pytest.raises(RunFolderError, match=r"run/attempts is no folder.* move it away"):
+        RunWriter.resume(writer.folder, 3, rows.PLACES)
+    assert rows.frame_bits(runs.open(writer.folder).signals) == span(rows, 1, 5)
+    writer = RunWriter.resume(writer.folder, 5, rows.PLACES)  # nothing is to be moved
+    assert writer.problems == ("attempts is no folder; ignored",)
+    writer.close()
+
+
+def test_an_event_without_the_finding_it_should_hold_is_reported(make):
+    writer = make()
+    good = to_json(Finding(code="SPK001", name="x", severity="info"))
+    for found in (good, 5, {"code": "SPK001"}, {**good, "severity": "fatal"}, None):
+        writer.ledger.append("finding", step=7, finding=found)
+    writer.ledger.append("finding", text="of another writer")
+    writer.close()
+    run = runs.open(writer.folder)
+    assert len(run.events) == 7
+    assert len(run.problems) == 4
+    expected = "events.jsonl: the event of step 7 holds no finding (Finding: expected a table, got"
+    assert run.problems[0] == f"{expected} 5); left out"
 
 
 def test_readers_beside_a_writer_always_see_a_whole_history(make, rows, monkeypatch):

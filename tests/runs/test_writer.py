@@ -14,6 +14,7 @@ from surefoot.errors import RunFolderError, StorageError
 from surefoot.records import CATALOGUE, StepRecord, TrainSpec
 from surefoot.runs import RunWriter
 from surefoot.runs.lock import is_held
+from surefoot.runs.places import read_places
 
 
 def keys(*spans):
@@ -340,6 +341,61 @@ def test_a_lost_places_file_is_written_anew_and_said(make, rows):
     assert run.places["update_rms"] == ("x", "y")
     assert "places.json could not be read" in run.events[-1].data["problems"][0]
     assert run.problems == ()
+
+
+def test_a_flipped_bit_in_the_places_is_damage_and_no_other_model(make, rows):
+    writer = make(steps=2)
+    writer.close()
+    path = writer.folder / "signals/places.json"
+    whole = path.read_bytes()
+    for bit in range(8 * len(whole)):
+        data = bytearray(whole)
+        data[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(data)
+        try:
+            found = read_places(path)
+        except ValueError:
+            continue
+        # White space, or the checksum's own key.
+        assert found == {k: tuple(v) for k, v in rows.PLACES.items()}, data
+    path.write_bytes(whole.replace(b'"b"', b'"c"'))
+    assert runs.open(writer.folder).problems == (
+        "signals/places.json cannot be read: it does not match its checksum",
+    )
+    writer = RunWriter.resume(writer.folder, 2, rows.PLACES)
+    writer.close()
+    told = "places.json could not be read and was written anew: it does not match its checksum"
+    assert writer.problems == (told,)
+    assert path.read_bytes() == whole
+    assert runs.open(writer.folder).problems == ()
+
+
+def test_another_model_is_refused_though_it_has_as_many_places(make, rows):
+    writer = make(steps=2)
+    writer.close()
+    with pytest.raises(RunFolderError, match="place 1 of signal 'grad_norm' was 'b'"):
+        RunWriter.resume(writer.folder, 2, {**rows.PLACES, "grad_norm": ["a", "c", "b"]})
+
+
+def test_places_of_before_they_had_a_checksum(make, rows):
+    writer = make(steps=2)
+    writer.close()
+    path = writer.folder / "signals/places.json"
+    old = json.dumps({"format": 1, "signals": rows.PLACES})
+    path.write_text(old)
+    writer = RunWriter.resume(writer.folder, 2, rows.PLACES)
+    writer.close()
+    assert writer.problems == ()
+    assert runs.open(writer.folder).places["grad_norm"] == ("a", "b", "c")
+    # As many names, of which one is another: a damaged file. Fewer: another model.
+    path.write_text(old.replace('"b"', '"c"'))
+    writer = RunWriter.resume(writer.folder, 2, rows.PLACES)
+    writer.close()
+    assert "its names are not those of the model, but their number is" in writer.problems[0]
+    assert runs.open(writer.folder).places["grad_norm"] == ("a", "b", "c")
+    path.write_text(old.replace('"b"', '"c", "d"'))
+    with pytest.raises(RunFolderError, match="the model is another one than the run's"):
+        RunWriter.resume(writer.folder, 2, rows.PLACES)
 
 
 def test_resume_refuses_what_is_no_run(make, rows, tmp_path):

@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -194,21 +193,6 @@ def test_ledger_tells_every_start(whole):
     assert kinds.count("checkpoint") == 4
     lines = (whole / "events.jsonl").read_text().splitlines()
     assert all(json.loads(line)["kind"] for line in lines)
-
-
-def test_a_resume_uses_the_tokenizer_that_the_run_began_with(tiny, command, whole, tmp_path):
-    shutil.copytree(whole, tmp_path / "runs" / "x")
-    kept = tmp_path / "runs" / "x" / "tokenizer.json"
-    # As another version of the library would write or train it.
-    kept.write_text(json.dumps(json.loads(kept.read_text(encoding="utf-8"))), encoding="utf-8")
-    mine = kept.read_bytes()
-    for later in (tmp_path / "runs" / "x" / "checkpoints").glob("step-00000001*"):
-        shutil.rmtree(later)
-    done = command(tmp_path, "train", "--name", "x", "--resume")
-    assert done.returncode == 0, done.stderr
-    assert "resuming x at step 8" in done.stderr
-    assert kept.read_bytes() == mine
-    assert_same_run(tmp_path / "runs" / "x", whole)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Two processes under torchrun: the same run as one, written once."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -43,9 +44,12 @@ def test_two_ranks_train_as_one_and_resume(tiny, command, tmp_path):
     # One rank speaks.
     assert both.stdout.count("validation loss in nats") == 1
 
+    shutil.rmtree(tmp_path / "runs" / "two" / "checkpoints" / "step-000000006")
     again = torchrun(tmp_path, "train", "--name", "two", "--resume")
     assert again.returncode == 0, again.stderr
-    assert "resuming two at step 6" in again.stderr
+    assert "resuming two at step 4" in again.stderr
+    resumed = runs.open(tmp_path / "runs" / "two").signals
+    assert resumed["loss"].to_list() == two["loss"].to_list()
 
 
 def test_two_ranks_with_fp16_loss_scaling(tiny, tmp_path):

@@ -1,8 +1,40 @@
 """What goes to the terminal: results to stdout, progress to stderr."""
 
 import json
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
+
+from surefoot.errors import StorageError
+
+
+@contextmanager
+def results() -> Iterator[None]:
+    """Print within it what a command found: it is with the reader when the block ends.
+
+    Raises:
+        StorageError: standard output is closed, or what it leads to is full or refuses.
+    """
+    if sys.stdout is None:  # as after `>&-`
+        raise StorageError(
+            "cannot write to standard output: it is closed; give it a file or a pipe"
+        )
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise  # the reader has what it wanted
+    except OSError as error:
+        # What is still in the buffer would fail once more when Python ends, with a status of its
+        # own: let it go nowhere.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise StorageError(
+            f"cannot write to standard output: {error.strerror}; let it lead elsewhere, then "
+            "repeat the command"
+        ) from error
 
 
 def show(renderable: Any) -> None:
@@ -13,8 +45,13 @@ def show(renderable: Any) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print strict JSON to stdout."""
-    sys.stdout.write(json.dumps(value, allow_nan=False, indent=2, ensure_ascii=False) + "\n")
+    """Print strict JSON to stdout, with escapes where its encoding lacks a character."""
+    text = json.dumps(value, allow_nan=False, indent=2, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # a path that is no UTF-8, too
+        text = json.dumps(value, allow_nan=False, indent=2)
+    sys.stdout.write(text + "\n")
 
 
 def printable(line: str) -> str:

@@ -23,24 +23,31 @@ def report(
 ) -> int:
     """Summarise a run and write its self-contained HTML report."""
     from surefoot import runs
-    from surefoot.cli.console import print_json, show
+    from surefoot.cli.console import print_json, results, show
     from surefoot.cli.paths import run_folder
     from surefoot.detect import diagnose
     from surefoot.errors import UsageError
-    from surefoot.report import render_html, summary, to_json, write_html
+    from surefoot.report import overview, render_html, summary, to_json, write_html
 
     if format not in ("text", "json", "html"):
         raise UsageError(f"--format {format}: expected text, json or html")
     folder = run_folder(run, runs_dir)
+    path = out or folder / "report.html"
+    if format == "text" and not path.parent.is_dir():
+        raise UsageError(f"--out {path}: there is no folder {path.parent}")
     opened = runs.open(folder)
     findings = diagnose(opened)
     if format == "json":
-        print_json(to_json("report", [str(folder)], findings))
+        with results():
+            print_json(to_json("report", [str(folder)], findings, summary=overview(opened)))
     elif format == "html":
-        typer.echo(render_html(opened, findings))
+        with results():
+            typer.echo(render_html(opened, findings))
     else:
-        path = out or folder / "report.html"
+        # First what needs no room on the disk: that is full or read-only when runs are looked at.
+        with results():
+            show(summary(opened, findings))
         write_html(opened, findings, path)
-        show(summary(opened, findings))
-        typer.echo(f"report: {path}")
+        with results():
+            typer.echo(f"report: {path}")
     return 1 if any(finding.severity == "error" for finding in findings) else 0

@@ -142,7 +142,7 @@ class Tokenizer:
                 return int(special[word])
         raise DataError(
             f"{self.name}: no end-of-text token among its special tokens; expected one of "
-            f"{', '.join(_KNOWN_ENDS)}, found {', '.join(sorted(special)[:8]) or 'none'}"
+            f"{', '.join(_KNOWN_ENDS)}, found {printable(', '.join(sorted(special)[:8])) or 'none'}"
         )
 
     def _check_probes(self) -> None:

@@ -86,12 +86,11 @@ def check_size(recipe: Recipe, memory_bytes: int, *, ranks: int = 1) -> None:
 def parameters(architecture: Architecture) -> int:
     """How many parameters a decoder of this architecture has, without building it."""
     a = architecture
-    scales = 1 if a.norm == "rmsnorm" else 2
     attention = 2 * a.width * (a.width + a.key_value_heads * a.head_size)
     feed_forward = (3 if a.activation == "swiglu" else 2) * a.width * a.inner_width
-    norms = 2 * scales * a.width + (2 * a.head_size if a.qk_norm else 0)
+    norms = 2 * a.width + (2 * a.head_size if a.qk_norm else 0)
     embeddings = (1 if a.tied_embeddings else 2) * a.vocab_size * a.width
-    return a.layers * (attention + feed_forward + norms) + embeddings + scales * a.width
+    return a.layers * (attention + feed_forward + norms) + embeddings + a.width
 
 
 def physical_memory() -> int | None:

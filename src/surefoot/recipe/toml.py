@@ -14,7 +14,7 @@ LARGEST_FILE = 1 << 17
 _DEEPEST = 32
 """Tables inside tables; a recipe has 3."""
 
-_DEEP = re.compile(rf"^[ \t\[]*(?:[\w"'-]+[ \t]*\.[ \t]*){{{_DEEPEST}}}", re.MULTILINE)
+_DEEP = re.compile(rf"""^[ \t\[]*(?:[\w"'-]+[ \t]*\.[ \t]*){{{_DEEPEST}}}""", re.MULTILINE)
 """A dotted name of so many parts, which the parser would take seconds over."""
 
 _WORDS = {

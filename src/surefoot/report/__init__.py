@@ -6,16 +6,18 @@
     from surefoot.report import summary, to_json, write_html
     Console().print(summary(run, findings))            # terminal
     write_html(run, findings, "report.html")           # opens from file://, offline
-    to_json("diagnose", ["runs/a"], findings)          # the contract of --format json
+    to_json("report", ["runs/a"], findings, summary=overview(run))   # of --format json
 """
 
 from surefoot.report.contract import json_schema, to_json
+from surefoot.report.overview import overview
 from surefoot.report.page import render_html, write_html
 from surefoot.report.terminal import summary
 from surefoot.report.text import plain, render_findings
 
 __all__ = [
     "json_schema",
+    "overview",
     "plain",
     "render_findings",
     "render_html",

@@ -3,6 +3,7 @@
 Nothing is estimated here: each number is a row of the table or an event of the ledger.
 """
 
+import signal
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surefoot.records import Event, Run
+from surefoot.records import CheckpointInfo, Event, Run
 from surefoot.report.text import number, plain
 
 if TYPE_CHECKING:
@@ -35,6 +36,17 @@ class Status:
 
     word: str
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How a checkpoint stands: its status, or ``resumable``, and why ("" if nothing is known)."""
+
+    word: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.word}: {self.reason}" if self.reason else self.word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +76,7 @@ class Facts:
         consumed_tokens: tokens consumed so far.
         restarts: steps after which the run was resumed.
         not_finite: steps whose loss was NaN or infinite.
+        gaps: which rows are missing, in one sentence; "" if none is.
     """
 
     status: Status
@@ -80,6 +93,7 @@ class Facts:
     consumed_tokens: int | None
     restarts: tuple[int, ...]
     not_finite: int
+    gaps: str
 
     def progress(self) -> str:
         """``350 of 500``, or what of it is known."""
@@ -92,6 +106,7 @@ def facts(run: Run) -> Facts:
     import numpy as np
 
     from surefoot.report.columns import curve
+    from surefoot.runs.gaps import TOLD
 
     loss, validation = curve(run, "loss"), curve(run, "validation_loss")
     speed, tokens = curve(run, "tokens_per_second"), curve(run, "consumed_tokens")
@@ -112,6 +127,7 @@ def facts(run: Run) -> Facts:
         consumed_tokens=int(tokens.values[-1]) if tokens else None,
         restarts=tuple(e.step for e in run.events if e.kind == "resumed" and e.step is not None),
         not_finite=int((~np.isfinite(loss.values)).sum()) if loss else 0,
+        gaps=next((plain(told) for told in run.problems if told.startswith(TOLD)), ""),
     )
 
 
@@ -130,10 +146,10 @@ def status(run: Run, now: float | None = None) -> Status:
     event = _last_of(run.events, (*_STARTS, *_ENDS))
     if event is None:
         return Status(word="unknown", detail="no ledger says how it ended")
+    if event.kind == "interrupted":
+        return Status(word=event.kind, detail=_request(event))
     if event.kind in _ENDS:
         parts = [f"at step {event.step:,}"] if event.step is not None else []
-        if event.data.get("signal") is not None:
-            parts.append(f"by signal {plain(event.data['signal'])}")
         if event.data.get("postmortem"):
             parts.append(f"see {plain(event.data['postmortem'])}")
         return Status(word=event.kind, detail=", ".join(parts))
@@ -150,6 +166,17 @@ def status(run: Run, now: float | None = None) -> Status:
     return Status(word="killed", detail=f"the ledger has no end; {at}")
 
 
+def standing(info: CheckpointInfo) -> Standing:
+    """How a checkpoint stands, in the words of people.
+
+    One that was saved because somebody stopped the run is healthy: ``--resume`` goes on from it.
+    It is quarantined all the same, as an undisturbed run would not have made it.
+    """
+    if info.status == "quarantined" and info.reason == "signal":
+        return Standing(word="resumable", reason="saved when the run was stopped on request")
+    return Standing(word=plain(info.status), reason=plain(info.reason or ""))
+
+
 def flat(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
     """A nested mapping by dotted path."""
     found: dict[str, object] = {}
@@ -160,6 +187,17 @@ def flat(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
         else:
             found[path] = value
     return found
+
+
+def _request(event: Event) -> str:
+    """How a run was stopped from outside, and how it goes on."""
+    number_of = event.data.get("signal")
+    try:
+        name = f" ({signal.Signals(number_of).name})"  # type: ignore[arg-type]
+    except ValueError:  # also of None, and of what no signal is here
+        name = ""
+    where = "" if event.step is None else f" at step {event.step:,}"
+    return f"stopped on request{name}{where}; go on with --resume"
 
 
 def _last_of(events: Iterable[Event], kinds: tuple[str, ...]) -> Event | None:

@@ -5,6 +5,7 @@ from html import escape
 from typing import Any
 
 from surefoot.records import CheckpointInfo, Finding, Run
+from surefoot.report.facts import standing
 from surefoot.report.text import by_weight, heading, plain
 
 MOST = 300
@@ -13,7 +14,13 @@ MOST = 300
 Json = dict[str, Any]
 
 _SEVERITY_SYMBOLS = {"error": "x", "warning": "triangle-up", "info": "circle"}
-_CHECKPOINT_SYMBOLS = {"confirmed": "diamond", "quarantined": "x-thin"}
+# By how it stands; any other is provisional. Only what went wrong is red.
+_CHECKPOINT_SYMBOLS = {
+    "confirmed": "diamond",
+    "quarantined": "x-thin",
+    "resumable": "square-open",
+}
+_CHECKPOINT_COLOURS = {"confirmed": "@ok", "quarantined": "@error"}
 
 
 def shapes(run: Run, findings: Iterable[Finding]) -> list[Json]:
@@ -66,12 +73,15 @@ def _finding_marks(findings: Sequence[Finding]) -> Json:
 
 
 def _checkpoint_marks(infos: Sequence[CheckpointInfo]) -> Json:
-    colours = {"confirmed": "@ok", "quarantined": "@error"}
+    how = [standing(info) for info in infos]
     return _trace(
         [info.step for info in infos],
-        [_label(f"checkpoint at step {info.step}: {info.status}", info.reason) for info in infos],
-        [_CHECKPOINT_SYMBOLS.get(info.status, "diamond-open") for info in infos],
-        [colours.get(info.status, "@muted") for info in infos],
+        [
+            _label(f"checkpoint at step {info.step}: {stands.word}", stands.reason)
+            for info, stands in zip(infos, how, strict=True)
+        ],
+        [_CHECKPOINT_SYMBOLS.get(stands.word, "diamond-open") for stands in how],
+        [_CHECKPOINT_COLOURS.get(stands.word, "@muted") for stands in how],
     )
 
 

@@ -33,11 +33,12 @@ def write_html(run: Run, findings: Iterable[Finding], path: str | PathLike[str])
         path: the file; an older one is replaced.
 
     Raises:
-        StorageError: the disk is full; an older file is untouched.
+        StorageError: the disk is full or refuses; an older file is untouched.
     """
-    from surefoot.runs.durable import write_atomic
+    from surefoot.runs.durable import way_on, write_atomic
 
-    write_atomic(Path(path), render_html(run, findings).encode("utf-8"))
+    with way_on(f"or write it elsewhere: surefoot report {run.path or 'RUN'} --out PATH"):
+        write_atomic(Path(path), render_html(run, findings).encode("utf-8"))
 
 
 def render_html(run: Run, findings: Iterable[Finding]) -> str:

@@ -32,7 +32,7 @@ def header(run: Run, known: Facts, findings: Sequence[Finding]) -> str:
 
 
 def _facts(known: Facts, findings: Sequence[Finding]) -> str:
-    cards = [("Steps", known.progress(), _restarts(known))]
+    cards = [("Steps", known.progress(), "; ".join(filter(None, (known.gaps, _restarts(known)))))]
     if known.loss_last is None:
         cards.append(("Loss", "not recorded", ""))
     else:

@@ -7,6 +7,8 @@ from surefoot.report.text import number
 from surefoot.report.thinning import peaks_by_column
 
 ROWS = 3
+_LEAST = 10
+"""Columns that a scale must leave to the picture."""
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _ASCII = " .:|"
 
@@ -16,17 +18,20 @@ def sparkline(curve: Curve, width: int, *, ascii_only: bool = False) -> list[str
 
     Args:
         curve: at least one value.
-        width: of the lines, with the scale on the left; at least 20 are used.
+        width: of the lines, at most; where few columns would be left beside it, the scale goes.
         ascii_only: use no block characters.
 
     Returns:
-        :data:`ROWS` lines, and one with the first and the last step.
+        :data:`ROWS` lines, and one with the first and the last step, as far as they fit.
     """
     finite = curve.values[np.isfinite(curve.values)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
     labels = (number(high), number(low)) if len(finite) else ("", "")
-    margin = max(map(len, labels))
-    tops, broken = peaks_by_column(curve.values, max(width, 20) - margin - 1)
+    margin = max(map(len, labels)) + 1
+    if width - margin < _LEAST:
+        labels, margin = ("", ""), 0
+    room = max(width - margin, 1)
+    tops, broken = peaks_by_column(curve.values, room)
     levels = _levels(tops, low, high, _ASCII if ascii_only else _BLOCKS)
     lines = []
     for row in range(ROWS):
@@ -35,11 +40,18 @@ def sparkline(curve: Curve, width: int, *, ascii_only: bool = False) -> list[str
             "x" if row == 0 and bad else column[ROWS - 1 - row]
             for column, bad in zip(levels, broken, strict=True)
         ]
-        lines.append(f"{label:>{margin}} {''.join(cells)}".rstrip())
-    first, last = f"{curve.steps[0]:,}", f"{curve.steps[-1]:,}"
-    gap = max(1, len(tops) - len(first) - len(last))
-    lines.append(f"{'':{margin}} {first}{' ' * gap}{last}")
+        scale = f"{label:>{margin - 1}} " if margin else ""
+        lines.append(f"{scale}{''.join(cells)}".rstrip())
+    lines.append(" " * margin + _foot(curve, len(tops), room))
     return lines
+
+
+def _foot(curve: Curve, columns: int, room: int) -> str:
+    """The first and the last step under the ends of the picture; the last, or none, if narrow."""
+    first, last = f"{curve.steps[0]:,}", f"{curve.steps[-1]:,}"
+    if len(first) + 1 + len(last) > room:
+        return f"{last:>{columns}}" if len(last) <= room else ""
+    return first + " " * max(1, columns - len(first) - len(last)) + last
 
 
 def _levels(tops: Floats, low: float, high: float, characters: str) -> list[list[str]]:

@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from surefoot.records import Run, Source, to_json
-from surefoot.report.facts import flat
+from surefoot.report.facts import flat, standing
 from surefoot.report.text import count, plain
 
 MOST_EVENTS = 400
@@ -18,7 +18,7 @@ def checkpoints(run: Run) -> str:
     if not run.checkpoints:
         return ""
     rows = [
-        (f"{info.step:,}", info.status + (f": {info.reason}" if info.reason else ""), info.path)
+        (f"{info.step:,}", standing(info), info.path)
         for info in sorted(run.checkpoints, key=lambda info: info.step, reverse=True)
     ]
     made = table("Newest first", ("step", "status", "folder"), rows)

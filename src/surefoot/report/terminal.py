@@ -4,13 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from surefoot.records import CheckpointInfo, Finding, Run
-from surefoot.report.facts import Facts, Point, facts
+from surefoot.report.facts import Facts, Point, facts, standing
 from surefoot.report.text import by_weight, count, heading, number, plain, tally
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 STATUS_STYLES = {
     "finished": "green",
     "running": "cyan",
-    "interrupted": "yellow",
+    "interrupted": "cyan",
     "killed": "yellow",
     "halted": "red",
 }
@@ -27,6 +26,8 @@ _SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 _CHECKPOINT_STYLES = {"confirmed": "green", "quarantined": "red"}
 _SHOWN = 3
 """Checkpoints and problems shown; the rest is counted."""
+_NARROW = 10
+"""Columns that words need beside their mark; with fewer they go on below it."""
 
 
 def summary(run: Run, findings: Iterable[Finding]) -> RenderableType:
@@ -48,16 +49,39 @@ def summary(run: Run, findings: Iterable[Finding]) -> RenderableType:
     from surefoot.report.columns import curve
 
     known = facts(run)
-    blocks: list[RenderableType] = [_title(run, known), _numbers(known)]
+    blocks: list[RenderableType] = [*_title(run, known), *_numbers(known)]
     loss = curve(run, "loss")
     if loss is not None and len(loss.steps) > 1:
-        blocks += ["", Padding(_Picture(loss), (0, 0, 0, 2))]
+        blocks += ["", _Picture(loss)]
     blocks += ["", *_findings(by_weight(findings))]
     if run.checkpoints:
         blocks += ["", *_checkpoints(run.checkpoints)]
     if run.problems:
         blocks += ["", *_problems(run.problems)]
     return Group(*blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """Words behind a mark, wrapped beside it; no line ends in spaces, as those of a table do."""
+
+    mark: str
+    words: Text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        room = options.max_width - cell_len(self.mark)
+        if room < _NARROW:
+            whole = Text.assemble((self.mark, "dim"), self.words)
+            lines = list(whole.wrap(console, options.max_width))
+        else:
+            blank = " " * cell_len(self.mark)
+            lines = [
+                Text.assemble((blank if number_of else self.mark, "dim"), line)
+                for number_of, line in enumerate(self.words.wrap(console, room) or [Text()])
+            ]
+        for line in lines:
+            line.rstrip()
+            yield line
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,38 +93,46 @@ class _Picture:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from surefoot.report.sparkline import sparkline
 
-        width = min(options.max_width, 100)
+        width = min(options.max_width, 100) - 2
         for line in sparkline(self.loss, width, ascii_only=options.ascii_only):
-            yield Text(line, no_wrap=True, overflow="crop")
+            yield Text(f"  {line}", no_wrap=True, overflow="crop")
 
 
-def _title(run: Run, known: Facts) -> Text:
+def _title(run: Run, known: Facts) -> Iterator[RenderableType]:
     title = Text()
     title.append(plain(run.name), style="bold")
     title.append("  ")
     style = STATUS_STYLES.get(known.status.word, "")
     title.append(known.status.word, style=f"bold {style}".strip())
     if known.status.detail:
-        title.append(f" ({known.status.detail})")
+        # Not within parentheses what holds some.
+        nested = "(" in known.status.detail
+        title.append(f": {known.status.detail}" if nested else f" ({known.status.detail})")
+    yield _Item("", title)
     if run.path:
-        title.append(f"\n{plain(run.path)}", style="dim")
-    return title
+        yield _Item("", Text(plain(run.path), style="dim"))
 
 
-def _numbers(known: Facts) -> Table:
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column()
+def _numbers(known: Facts) -> Iterator[RenderableType]:
     restarts = f", restarted {_times(len(known.restarts))}" if known.restarts else ""
     tokens = f", {number(known.consumed_tokens)} tokens" if known.consumed_tokens else ""
-    table.add_row("  steps", Text(known.progress() + tokens + restarts))
-    table.add_row("  loss", _loss(known))
+    rows = [("steps", Text(known.progress() + tokens + restarts))]
+    if known.gaps:
+        rows.append(("gaps", Text(known.gaps, style="bold yellow")))
+    rows.append(("loss", _loss(known)))
     if known.validation_last is not None:
         parts = [_at(known.validation_last, "last"), _at(known.validation_best, "best")]
-        table.add_row("  validation", Text(", ".join(part for part in parts if part) + " (nats)"))
+        words = ", ".join(part for part in parts if part) + " (nats)"
+        rows.append(("validation", Text(words)))
     if known.tokens_per_second is not None:
-        table.add_row("  tokens/s", Text(f"{number(known.tokens_per_second)} (median)"))
-    return table
+        rows.append(("tokens/s", Text(f"{number(known.tokens_per_second)} (median)")))
+    yield from _columns(rows)
+
+
+def _columns(rows: Sequence[tuple[str, Text]]) -> Iterator[RenderableType]:
+    width = max(len(name) for name, _ in rows)
+    for name, words in rows:
+        yield _Item(f"  {name:<{width}}  ", words)
 
 
 def _loss(known: Facts) -> Text:
@@ -123,35 +155,35 @@ def _times(n: int) -> str:
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[RenderableType]:
-    yield Text(f"findings: {tally(findings)}" if findings else "no findings", style="bold")
+    told = f"findings: {tally(findings)}" if findings else "no findings"
+    yield _Item("", Text(told, style="bold"))
     for finding in findings:
         head = Text(heading(finding))
         head.stylize(_SEVERITY_STYLES[finding.severity], 0, len(finding.severity))
-        yield Padding(head, (0, 0, 0, 2))
+        yield _Item("  ", head)
         if finding.message:
-            yield Padding(Text(plain(finding.message)), (0, 0, 0, 4))
+            yield _Item("    ", Text(plain(finding.message)))
         for index, action in enumerate(finding.actions, 1):
-            row = Table.grid(padding=(0, 1, 0, 0))
-            row.add_row(Text(f"{index}."), Text(plain(action)))
-            yield Padding(row, (0, 0, 0, 4))
+            yield _Item(f"    {index}. ", Text(plain(action)))
 
 
 def _checkpoints(checkpoints: Sequence[CheckpointInfo]) -> Iterator[RenderableType]:
     newest = sorted(checkpoints, key=lambda c: c.step, reverse=True)
     more = f" (newest {_SHOWN} of {len(newest)})" if len(newest) > _SHOWN else ""
-    yield Text(f"checkpoints{more}", style="bold")
-    table = Table.grid(padding=(0, 2, 0, 0))
+    yield _Item("", Text(f"checkpoints{more}", style="bold"))
+    rows = []
     for info in newest[:_SHOWN]:
-        status = Text(plain(info.status), style=_CHECKPOINT_STYLES.get(info.status, ""))
-        if info.reason:
-            status.append(f": {plain(info.reason)}", style="not bold default")
-        table.add_row(f"  step {info.step:,}", status)
-    yield table
+        stands = standing(info)
+        words = Text(str(stands))
+        words.stylize(_CHECKPOINT_STYLES.get(stands.word, ""), 0, len(stands.word))
+        rows.append((f"step {info.step:,}", words))
+    yield from _columns(rows)
 
 
 def _problems(problems: Sequence[str]) -> Iterator[RenderableType]:
-    yield Text(f"{count(len(problems), 'problem')} while reading", style="bold yellow")
+    told = f"{count(len(problems), 'problem')} while reading"
+    yield _Item("", Text(told, style="bold yellow"))
     for problem in problems[:_SHOWN]:
-        yield Padding(Text(plain(problem)), (0, 0, 0, 2))
+        yield _Item("  ", Text(plain(problem)))
     if len(problems) > _SHOWN:
-        yield Padding(Text(f"and {len(problems) - _SHOWN:,} more"), (0, 0, 0, 2))
+        yield _Item("  ", Text(f"and {len(problems) - _SHOWN:,} more"))

@@ -63,9 +63,7 @@ def storage_errors(path: Path) -> Iterator[None]:
             raise
         why, cure = _REFUSALS[error.errno]
         free = f" ({_free(path)} free there)" if error.errno in _SPACE else ""
-        raise StorageError(
-            f"cannot write {path}: {why}{free}; {cure}, {_way_on.get()}"
-        ) from error
+        raise StorageError(f"cannot write {path}: {why}{free}; {cure}, {_way_on.get()}") from error
 
 
 def fsync_file(path: Path) -> None:

@@ -52,7 +52,7 @@ class RunWriter:
             already: the latter is what makes an attempt begin.
         last_step: step of the newest row; the next one must be later.
         problems: what :meth:`resume` found in the folder, a sentence each: torn or damaged files,
-            missing rows. They are in the event ``resumed`` too.
+            missing rows, and behind them what its caller had found. The event ``resumed`` has them.
         rows_moved: rows behind the step of the resume, in ``attempts/`` now.
     """
 
@@ -126,36 +126,6 @@ class RunWriter:
         except Exception:
             lock.release()
             raise
-@@@
-        if os.path.lexists(folder):
-            raise _taken(folder)
-        make_dir(folder.parent)
-        _sweep_drafts(folder)
-        known = extend({}, places)
-        draft = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:12]}{TEMPORARY}")
-        make_dir(draft)
-        lock = None
-        try:
-            lock = Lock(draft)
-            _fill(draft, spec, environment, known)
-            with storage_errors(folder):
-                _rename_new(draft, folder)
-            fsync_dir(folder.parent)
-            return cls(
-                folder,
-                lock,
-                attempt=0,
-                last_step=0,
-                rows=(),
-                places=known,
-                compact_rows=compact_rows,
-                merge_bytes=merge_bytes,
-            )
-        except Exception:
-            if lock is not None:
-                lock.release()
-            shutil.rmtree(draft, ignore_errors=True)
-            raise
 
     @classmethod
     def resume(
@@ -179,7 +149,7 @@ class RunWriter:
             step: the step whose state is taken up; 0 = from the start.
             places: as in :meth:`create`; a list may have become longer at its end.
             problems: what the caller found itself, e.g. damaged checkpoints that it passed over;
-                recorded in the event ``resumed`` behind those that are found here.
+                recorded behind those that are found here.
             compact_rows: as in :meth:`create`.
             merge_bytes: as in :meth:`create`.
 
@@ -211,7 +181,7 @@ class RunWriter:
                 places=united,
                 compact_rows=compact_rows,
                 merge_bytes=merge_bytes,
-                problems=(*misread, *trimmed.problems, *events.problems),
+                problems=(*misread, *trimmed.problems, *events.problems, *problems),
                 rows_moved=trimmed.rows_moved,
             )
         except Exception:
@@ -224,7 +194,7 @@ class RunWriter:
                 rows_moved=trimmed.rows_moved,
                 last_row=trimmed.last_step,
                 torn_bytes=trimmed.torn_bytes,
-                problems=[*writer.problems, *problems],
+                problems=list(writer.problems),
             )
         except Exception:
             writer._let_go()
@@ -313,6 +283,35 @@ class RunWriter:
         segments.merge_newest(self._signals, self._merge_bytes)
 
 
+def _new(
+    folder: Path,
+    spec: TrainSpec,
+    environment: Mapping[str, Any],
+    places: Mapping[str, Sequence[str]],
+) -> tuple[Lock, Places]:
+    """Make a locked run folder under another name, then rename it; wholly or not at all."""
+    if os.path.lexists(folder):
+        raise _taken(folder)
+    make_dir(folder.parent)
+    _sweep_drafts(folder)
+    known = extend({}, places)
+    draft = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:12]}{TEMPORARY}")
+    make_dir(draft)
+    lock = None
+    try:
+        lock = Lock(draft)
+        _fill(draft, spec, environment, known)
+        with storage_errors(folder):
+            _rename_new(draft, folder)
+        fsync_dir(folder.parent)
+    except Exception:
+        if lock is not None:
+            lock.release()
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    return lock, known
+
+
 def _taken(folder: Path) -> RunFolderError:
     return RunFolderError(f"{folder} exists: give --resume to go on with it, or another --name")
 
@@ -348,13 +347,11 @@ def _sweep_drafts(folder: Path) -> None:
                 lock.release()
 
 
-def _known_places(
-    path: Path, new: Mapping[str, Sequence[str]]
-) -> tuple[Places, tuple[str, ...]]:
+def _known_places(path: Path, new: Mapping[str, Sequence[str]]) -> tuple[Places, tuple[str, ...]]:
     """The names in the file, none if it is torn or damaged, and what is wrong with it."""
     try:
         if only_renamed(path, new):
-            raise ValueError("its names are not the model's, but as many")
+            raise ValueError("its names are not those of the model, but their number is")
         return read_places(path), ()
     except (OSError, ValueError) as error:
         return {}, (f"{PLACES} could not be read and was written anew: {error}",)

@@ -54,19 +54,18 @@ def write_places(path: Path, places: Mapping[str, Sequence[str]]) -> None:
 
 
 def only_renamed(path: Path, new: Mapping[str, Sequence[str]]) -> bool:
-    """Whether a file without a checksum has as many places a signal as ``new``, under other names.
+    """Whether a file without a checksum has the signals of ``new``, as long, with other names.
 
-    So damage to a few characters looks; another model as a rule has other numbers of places.
+    So damage to a few characters looks; another model has other numbers of places as a rule.
 
     Raises:
         OSError, ValueError, RunFolderError: as :func:`read_places`.
     """
     known = read_places(path)
-    return (
-        _CHECKSUM not in _read(path)
-        and {name: tuple(places) for name, places in new.items()} != known
-        and sorted(map(len, known.values())) == sorted(map(len, new.values()))
-    )
+    if _CHECKSUM in _read(path) or known == {name: tuple(places) for name, places in new.items()}:
+        return False
+    was, now = ({name: len(places) for name, places in p.items()} for p in (known, new))
+    return was == now
 
 
 def _read(path: Path) -> Any:

@@ -15,7 +15,7 @@ from surefoot.errors import CheckpointError
 from surefoot.init import initialise
 from surefoot.model import Decoder
 from surefoot.optim import LossScaler, build_optimizer
-from surefoot.recipe import Recipe
+from surefoot.recipe import Recipe, require_fits
 from surefoot.records import Source
 from surefoot.signals import Meter
 from surefoot.train.custody import Custody
@@ -48,6 +48,7 @@ def create(
         say: told what goes on, a line at a time.
     """
     recipe = recipe.resolved()
+    require_fits(recipe, cpu=ranks.device.type == "cpu", ranks=ranks.world)
     corpus = prepare_corpus(recipe, ranks, say)
     step = _build(recipe, ranks)
     _initialise(step.model, recipe)
@@ -60,6 +61,9 @@ def create(
     job = _job(recipe, folder, ranks, corpus, step, writer)
     job.save()
     _caution(recipe, say)
+    passes = corpus.train.epochs(job.ramp.consumed_after(recipe.schedule.steps))
+    if passes > 1.5:
+        say(f"the training text is passed over {passes:.1f} times in this run")
     return job
 
 
@@ -91,7 +95,7 @@ def resume(folder: Path, ranks: Ranks, say: Say, *, warn: Say | None = None) -> 
     if ranks.is_main:
         writer = runs.RunWriter.resume(folder, at or 0, step.meter.places, problems=damaged)
         keep_tokenizer(folder, corpus)
-        for problem in writer.problems:
+        for problem in dict.fromkeys([*damaged, *writer.problems]):
             warn(problem)
         _compare_environment(folder, fingerprint(ranks), writer, warn)
     ranks.barrier()
