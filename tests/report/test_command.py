@@ -119,6 +119,13 @@ def test_a_closed_standard_output_is_one_line(folder, form):
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("form", ["text", "json", "html"])
+def test_a_reader_that_leaves_is_no_error(folder, form):
+    done = shell(folder, f"{{ $REPORT --format {form}; echo $? >&2; }} | true")
+    assert done.stderr == "0\n"
+    assert (folder / "report.html").is_file() == (form == "text")
+
+
 def test_json_in_an_encoding_without_the_characters_of_a_name(folder):
     odd = folder.with_name("ü日")
     folder.rename(odd)

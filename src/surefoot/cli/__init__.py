@@ -28,8 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
-    except SystemExit as stop:  # a signal that came outside the loop
-        return _fail("terminated", stop.code if isinstance(stop.code, int) else 1)
+    except SystemExit as stop:
+        status = stop.code if isinstance(stop.code, int) else 1
+        # Over 128 it is a signal that came outside the loop; 1 is how typer takes a reader who
+        # left the pipe, which is no error of ours.
+        return _fail("terminated", status) if status > 128 else 0
     except BrokenPipeError:
         # The reader of a pipe left (`surefoot report ... | head`): not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

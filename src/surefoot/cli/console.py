@@ -24,13 +24,13 @@ def results() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
-    except BrokenPipeError:
-        raise  # the reader has what it wanted
     except OSError as error:
         # What is still in the buffer would fail once more when Python ends, with a status of its
         # own: let it go nowhere.
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return  # the reader of a pipe has what it wanted (`surefoot report ... | head`)
         raise StorageError(
             f"cannot write to standard output: {error.strerror}; let it lead elsewhere, then "
             "repeat the command"
@@ -41,7 +41,11 @@ def show(renderable: Any) -> None:
     """Print a rich renderable to stdout."""
     from rich.console import Console
 
-    Console(highlight=False).print(renderable)
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # what rich is handling, for `results`; rich would leave with status 1
+
+    Plain(highlight=False).print(renderable)
 
 
 def print_json(value: Any) -> None:

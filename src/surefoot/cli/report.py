@@ -45,9 +45,11 @@ def report(
             typer.echo(render_html(opened, findings))
     else:
         # First what needs no room on the disk: that is full or read-only when runs are looked at.
-        with results():
-            show(summary(opened, findings))
-        write_html(opened, findings, path)
+        try:
+            with results():
+                show(summary(opened, findings))
+        finally:  # the page is wanted too where the text cannot be shown
+            write_html(opened, findings, path)
         with results():
             typer.echo(f"report: {path}")
     return 1 if any(finding.severity == "error" for finding in findings) else 0
