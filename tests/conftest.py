@@ -117,9 +117,7 @@ def command(tmp_path_factory: pytest.TempPathFactory):
     The processes are forked from a server that has torch loaded, which saves seconds for each.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["torch._dynamo", "polars", "surefoot.train", "surefoot.report"]
-    )
+    context.set_forkserver_preload(["torch._dynamo", "polars", "surefoot.train", "surefoot.report"])
 
     def run(
         folder: Path,
