@@ -1,16 +1,17 @@
 """A first pass over a source: how much there is, how it is split, and the hash of its contents."""
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from surefoot.data.cache import Cache
 from surefoot.data.sources import Document, Source
 from surefoot.data.split import Split, SplitBuilder
 from surefoot.errors import DataError
 from surefoot.recipe.words import count
+from surefoot.records import from_json
 
 _SETTLED_NS = 2 * 10**9
 """A file changed later than this before it was read may change again without a new time stamp."""
@@ -71,7 +72,9 @@ def survey(
     started = time.time_ns()
     key, newest = _key(source, seed, fraction)
     if (kept := cache.recall("surveys", key)) is not None:
-        return _from_json(kept)
+        # Of another version of surefoot, or damaged: read again and replaced.
+        with contextlib.suppress(TypeError, KeyError, ValueError, AttributeError):
+            return from_json(Survey, kept)
     files = count(len(source.listing.files), "file")
     say(f"reading {source.name}: {files}")
     content, builder = ContentHash(), SplitBuilder(seed, fraction)
@@ -121,7 +124,3 @@ def surveyed(source: Source, found: Survey, cache: Cache) -> Iterator[Document]:
 def _key(source: Source, seed: int, fraction: float) -> tuple[str, int]:
     fingerprint, newest = source.fingerprint()
     return f"{fingerprint[:48]}-{seed}-{fraction}", newest
-
-
-def _from_json(value: dict[str, Any]) -> Survey:
-    return Survey(**{**value, "split": Split(**value["split"])})
