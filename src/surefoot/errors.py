@@ -8,6 +8,8 @@
     ├── DataError                a corpus, tokenizer or token file that cannot be used
     ├── RunFolderError           a run folder that is missing, taken, foreign or newer
     ├── CheckpointError          a checkpoint that is missing, torn or altered
+    ├── LogError                 a log that cannot be read, or holds no metrics
+    ├── ConfigError              a configuration of another trainer that cannot be read
     ├── StorageError             the disk is full or refuses to write
     └── MissingExtraError        a package of an extra is not installed
 
@@ -45,6 +47,14 @@ class RunFolderError(SurefootError):
 
 class CheckpointError(SurefootError):
     """A checkpoint that is missing, torn or altered."""
+
+
+class LogError(SurefootError):
+    """A log that cannot be read, or in which no metrics were found."""
+
+
+class ConfigError(SurefootError):
+    """A configuration of another trainer that cannot be read."""
 
 
 class StorageError(SurefootError):

@@ -19,7 +19,15 @@ from surefoot.records.action import (
     SetEps,
     SkipUpdate,
 )
-from surefoot.records.catalogue import CATALOGUE, Signal, is_volatile, split_name
+from surefoot.records.catalogue import (
+    CATALOGUE,
+    READ,
+    Signal,
+    is_integer_signal,
+    is_volatile,
+    signal_of,
+    split_name,
+)
 from surefoot.records.finding import SEVERITIES, Finding, Incident, Place, Severity
 from surefoot.records.jsonable import from_json, number_from_json, number_to_json, to_json
 from surefoot.records.run import CheckpointInfo, Diff, Difference, Event, Run
@@ -45,6 +53,7 @@ SCHEMA = 1
 __all__ = [
     "CATALOGUE",
     "FORMAT",
+    "READ",
     "SCHEMA",
     "SEVERITIES",
     "Action",
@@ -81,9 +90,11 @@ __all__ = [
     "TrainSpec",
     "Verdict",
     "from_json",
+    "is_integer_signal",
     "is_volatile",
     "number_from_json",
     "number_to_json",
+    "signal_of",
     "split_name",
     "to_json",
 ]

@@ -90,6 +90,47 @@ _ALL = (
 )  # fmt: skip
 
 CATALOGUE: dict[str, Signal] = {signal.name: signal for signal in _ALL}
+"""What surefoot itself measures."""
+
+_READ = (
+    Signal(name="nll_loss", unit="nat", bad="up",
+           definition="negative log-likelihood per token where the loss has other terms"),
+    Signal(name="perplexity", unit="1", bad="up", definition="exp of the loss"),
+    Signal(name="validation_perplexity", unit="1", bad="up",
+           definition="exp of the validation loss"),
+    Signal(name="test_loss", unit="nat", bad="up",
+           definition="mean cross-entropy per token on the test set"),
+    Signal(name="load_balancing_loss", unit="1", bad="up", source="Fedus et al. 2021, 2101.03961",
+           definition="auxiliary loss that evens the load of the experts"),
+    Signal(name="router_z_loss", unit="nat^2", bad="up", source="Zoph et al. 2022, 2202.08906",
+           definition="mean squared log-sum-exp of the router's logits"),
+    Signal(name="num_zeros", unit="1", integer=True,
+           definition="elements of the gradient that are exactly zero"),
+    Signal(name="skipped_iterations", unit="1", bad="up", integer=True,
+           definition="updates skipped since the record before, as the trainer counts"),
+    Signal(name="nan_iterations", unit="1", bad="up", integer=True,
+           definition="iterations with a NaN since the record before, as the trainer counts"),
+    Signal(name="samples_per_second", unit="sequence/s", bad="down", volatile=True,
+           definition="sequences of the global batch over the step's time"),
+    Signal(name="tokens_per_second_per_device", unit="token/s", bad="down", volatile=True,
+           definition="tokens per second of one device"),
+    Signal(name="tflops_per_device", unit="TFLOP/s", bad="down", volatile=True,
+           definition="model floating-point operations per second of one device"),
+    Signal(name="mfu", unit="1", bad="down", volatile=True, source="Chowdhery et al. 2022, 2204.02311",
+           definition="model FLOP/s over the device's peak"),
+    Signal(name="memory_allocated", unit="byte", bad="up", volatile=True,
+           definition="memory allocated on a device at the time of the record"),
+    Signal(name="memory_reserved", unit="byte", bad="up", volatile=True,
+           definition="peak memory that the allocator holds"),
+    Signal(name="timestamp", unit="s", volatile=True, definition="seconds since 1970, UTC"),
+    Signal(name="accuracy", unit="1", bad="down", definition="share of tokens predicted exactly"),
+    Signal(name="validation_accuracy", unit="1", bad="down",
+           definition="share of held-out tokens predicted exactly"),
+    Signal(name="epoch", unit="1", definition="passes over the data so far"),
+)  # fmt: skip
+
+READ: dict[str, Signal] = {signal.name: signal for signal in _READ}
+"""What only other trainers' logs bring; it is in no run folder."""
 
 
 def split_name(name: str) -> tuple[str, str | None]:
@@ -100,5 +141,17 @@ def split_name(name: str) -> tuple[str, str | None]:
 
 def is_volatile(name: str) -> bool:
     """Whether the signal ``name`` (scalar or per place) is outside bit-equality claims."""
-    signal = CATALOGUE.get(split_name(name)[0])
+    signal = signal_of(name)
     return signal is not None and signal.volatile
+
+
+def is_integer_signal(name: str) -> bool:
+    """Whether the signal ``name`` is a counter."""
+    signal = signal_of(name)
+    return signal is not None and signal.integer
+
+
+def signal_of(name: str) -> Signal | None:
+    """What is known of the signal ``name`` (scalar or per place); None if nothing."""
+    scalar = split_name(name)[0]
+    return CATALOGUE.get(scalar) or READ.get(scalar)

@@ -51,6 +51,11 @@ class Run:
         checkpoints: known checkpoints, by step.
         problems: files or lines that could not be used, one sentence each.
         path: where it was read from.
+        superseded: rows that a later attempt went over, as ``signals``, sorted by (attempt, step);
+            None if there are none or they are kept elsewhere.
+        reading: how another trainer's log was read, as JSON values: ``format``, ``sure``,
+            ``second``, ``files``, ``attempts``, ``overlaps``, ``fields`` (signal -> the key it was
+            printed under, the factor into the catalogue's unit), ``facts``. Empty for a run folder.
     """
 
     name: str
@@ -62,6 +67,8 @@ class Run:
     checkpoints: tuple[CheckpointInfo, ...] = ()
     problems: tuple[str, ...] = ()
     path: str | None = None
+    superseded: "polars.DataFrame | None" = None
+    reading: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,159 @@
+"""What was read of one or several files, as one Run."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from surefoot.readers.attempts import overlaps, winning
+from surefoot.readers.gather import Gathered
+from surefoot.readers.names import Name
+from surefoot.readers.places import fold_places
+from surefoot.readers.recognise import Guess
+from surefoot.records import CheckpointInfo, Event, Run, TrainSpec
+
+if TYPE_CHECKING:
+    import polars
+
+Read = tuple[Path, Gathered, list[Guess]]
+
+
+def assemble(paths: Sequence[str], read: Sequence[Read], problems: Sequence[str]) -> Run:
+    """One Run of some files.
+
+    Files that tell other quantities of the same steps are joined; files that tell the same ones
+    are taken as attempts, one after another.
+
+    Args:
+        paths: as the user named them.
+        read: what each file held, in the order of their names.
+        problems: files that could not be read.
+    """
+    chosen, left = _one_family(read)
+    chosen = _in_order(chosen)
+    frame = _united([gathered.frame for _, gathered, _ in chosen])
+    told = list(problems)
+    names: dict[str, Name] = {}
+    facts: dict[str, Any] = {}
+    events: list[Event] = []
+    checkpoints: dict[int, CheckpointInfo] = {}
+    for path, gathered, _ in chosen:
+        several = f"{path.name}: " if len(chosen) > 1 else ""
+        told += [f"{several}{problem}" for problem in gathered.problems]
+        told += [
+            f"{several}{count:,} lines tell another {column} of a step; the first one told stays"
+            for column, count in gathered.conflicts.items()
+            if column == "loss"
+        ]
+        for column, name in gathered.names.items():
+            names.setdefault(column, name)
+        facts = {**gathered.facts, **facts}
+        events += gathered.events
+        checkpoints.update({info.step: info for info in gathered.checkpoints})
+    _per_device(frame, names, facts)
+    kept, lost = winning(frame)
+    shared = overlaps(frame)
+    kept, places = fold_places(kept)
+    lost, _ = fold_places(lost)
+    reading = {
+        **_described(chosen[0][2]),
+        "files": [str(path) for path, _, _ in chosen],
+        "not_read": [str(path) for path, _, _ in left],
+        "attempts": _attempts(frame),
+        "overlaps": shared,
+        "fields": {
+            column: {"key": name.key, "factor": name.factor, "known": name.known}
+            for column, name in names.items()
+        },
+        "facts": {key: value for key, value in facts.items() if key != "rows"},
+    }
+    label = Path(paths[0]).name if paths[0] != "-" else "standard input"
+    return Run(
+        name=label,
+        spec=TrainSpec(name=label, trainer=chosen[0][2][0].format.title),
+        signals=kept,
+        superseded=lost if len(lost) else None,
+        places=places,
+        events=tuple(events),
+        checkpoints=tuple(checkpoints[step] for step in sorted(checkpoints)),
+        problems=tuple(told),
+        path=paths[0],
+        reading=reading,
+    )
+
+
+def _described(guesses: Sequence[Guess]) -> dict[str, Any]:
+    best, *rest = guesses
+    second = {"format": rest[0].format.name, "sure": round(rest[0].sure, 3)} if rest else None
+    return {
+        "format": best.format.name,
+        "title": best.format.title,
+        "sure": round(best.sure, 3),
+        "second": second,
+    }
+
+
+def _one_family(read: Sequence[Read]) -> tuple[list[Read], list[Read]]:
+    """The files of the format that tells most, and the others: a folder holds a run many times."""
+    told: dict[str, int] = {}
+    for _, gathered, guesses in read:
+        name = guesses[0].format.name
+        told[name] = told.get(name, 0) + len(gathered.frame) * gathered.frame.width
+    best = max(told, key=lambda name: told[name])
+    chosen = [item for item in read if item[2][0].format.name == best]
+    return chosen, [item for item in read if item[2][0].format.name != best]
+
+
+def _in_order(read: Sequence[Read]) -> list[Read]:
+    """By the time of their first row, where every file tells it; else as they were named."""
+
+    def began(item: Read) -> float | None:
+        frame = item[1].frame
+        if "timestamp" not in frame.columns:
+            return None
+        first = frame["timestamp"].drop_nulls()
+        return float(first[0]) if len(first) else None
+
+    begins = [(time, item) for item in read if (time := began(item)) is not None]
+    if len(begins) < len(read):
+        return list(read)
+    return [item for _, item in sorted(begins, key=lambda pair: pair[0])]
+
+
+def _united(frames: Sequence["polars.DataFrame"]) -> "polars.DataFrame":
+    import polars as pl
+
+    whole = frames[0]
+    for frame in frames[1:]:
+        common = set(whole.columns) & set(frame.columns) - {"step", "attempt", "timestamp"}
+        if not common:
+            extra = frame.drop("timestamp", strict=False).drop("attempt")
+            extra = extra.unique("step", keep="last")
+            whole = whole.join(extra, on="step", how="full", coalesce=True).sort("attempt", "step")
+            whole = whole.with_columns(pl.col("attempt").fill_null(0))
+            continue
+        after = int(whole["attempt"].max()) + 1  # type: ignore[arg-type]
+        whole = pl.concat(
+            [whole, frame.with_columns((pl.col("attempt") + after).cast(pl.Int32))],
+            how="diagonal_relaxed",
+        )
+    return whole
+
+
+def _per_device(
+    frame: "polars.DataFrame", names: Mapping[str, Name], facts: Mapping[str, Any]
+) -> None:
+    """Nothing yet is known of the devices unless the log states their number."""
+
+
+def _attempts(frame: "polars.DataFrame") -> list[dict[str, int]]:
+    import polars as pl
+
+    told = frame.group_by("attempt").agg(
+        pl.col("step").min().alias("first"),
+        pl.col("step").max().alias("last"),
+        pl.len().alias("rows"),
+    )
+    return [
+        {"attempt": int(a), "first": int(f), "last": int(last), "rows": int(n)}
+        for a, f, last, n in told.sort("attempt").rows()
+    ]

@@ -1,0 +1,106 @@
+"""Reading a run, whoever trained it: a log, several of one run, a folder, surefoot's own folder."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from surefoot import runs
+from surefoot.errors import LogError
+from surefoot.readers.assemble import assemble
+from surefoot.readers.formats import LineFormat, LogFormat
+from surefoot.readers.gather import Gathered, gather
+from surefoot.readers.logs import formats
+from surefoot.readers.names import Names
+from surefoot.readers.points import Item
+from surefoot.readers.recognise import Guess, recognise, sample_of
+from surefoot.readers.text import Source, lines
+from surefoot.readers.unknown import no_metrics
+from surefoot.records import Run
+
+
+def read_run(
+    *paths: Path | str,
+    format_in: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+) -> Run:
+    """Read what a run left behind, of any trainer.
+
+    ::
+
+        run = read_run("train.log")
+        run.signals            # polars frame: step, attempt, loss, grad_norm, ...
+        run.reading["format"]  # which format, how sure
+
+    Args:
+        paths: files of one run (compressed ones too), or a folder of one; a surefoot run folder.
+        format_in: name of the format, in place of recognition.
+        mapping: signal -> key as the trainer wrote it, e.g. ``{"loss": "train/ce"}``; the key
+            ``step`` says which column is the step.
+
+    Raises:
+        LogError: if a file cannot be read, is of no known format, or holds no metrics.
+        UsageError: if ``format_in`` is no known format; the nearest is named.
+    """
+    if not paths:
+        raise LogError("expected a log file or a folder of one")
+    first = Path(paths[0])
+    if len(paths) == 1 and first.is_dir() and (first / "spec.toml").is_file():
+        return runs.open(first)
+    forced = formats().lookup(format_in) if format_in else None
+    files = [file for path in paths for file in files_of(Path(path))]
+    read = []
+    problems = []
+    for file in files:
+        try:
+            read.append((file, *read_file(file, forced, mapping)))
+        except LogError as error:
+            if len(files) == 1:
+                raise
+            problems.append(str(error))
+    if not read:
+        raise LogError(problems[0] if problems else f"no log in {paths[0]}")
+    return assemble([str(path) for path in paths], read, problems)
+
+
+def files_of(path: Path) -> list[Path]:
+    """The file itself, or the files of a folder that may be logs, by name."""
+    if not path.is_dir():
+        return [path]
+    found = [p for p in sorted(path.rglob("*")) if p.is_file() and not p.name.startswith(".")]
+    return found[:MOST_FILES]
+
+
+MOST_FILES = 200
+
+
+def read_file(
+    path: Path | str, forced: LogFormat | None, mapping: Mapping[str, str] | None
+) -> tuple[Gathered, list[Guess]]:
+    """One file, and the guesses by which its format was chosen (none if it was forced)."""
+    guesses: list[Guess] = []
+    if forced is None:
+        with Source(path) as source:
+            guesses = recognise(source, sample_of(source))
+        if not guesses:
+            with Source(path) as source:
+                raise no_metrics(source)
+    fmt = forced or guesses[0].format
+    names = Names(fmt.names, mapping, fmt.log_base)
+    with Source(path) as source:
+        gathered = gather(items(source, fmt), names)
+        if source.damage:
+            gathered.problems.append(f"{source.name}: {source.damage}")
+    if not len(gathered.frame) or gathered.frame.width <= 2:
+        raise LogError(f"{Path(path).name} holds no metrics: read as {fmt.title}, no step has one")
+    return gathered, guesses or [Guess(fmt, 1.0)]
+
+
+def items(source: Source, fmt: LogFormat) -> Iterator[Item]:
+    """The points and notes of a file that is of the format ``fmt``."""
+    if not isinstance(fmt, LineFormat):
+        yield from fmt.read(source)
+        return
+    parser, needles = fmt.parser(), fmt.needles
+    for line in lines(source):
+        if not needles or any(needle in line.text for needle in needles):
+            yield from parser.feed(line)
+    yield from parser.finish()

@@ -1,0 +1,55 @@
+"""Clean lines: decoded, without colour codes, progress bars taken apart, prefixes taken off."""
+
+import re
+from collections.abc import Iterator
+
+from surefoot.readers.text.decoding import decoder, encoding_of
+from surefoot.readers.text.line import Line
+from surefoot.readers.text.opening import Source
+from surefoot.readers.text.prefixes import Prefixes
+
+LONGEST = 1 << 20
+"""Characters of a line that are kept; what records have metrics is far shorter."""
+
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[@-Z\\^_=>])"
+)
+_BACKSPACES = "\x08"
+
+
+def lines(source: Source) -> Iterator[Line]:
+    """The lines of a file, one at a time; the last one may lack its end.
+
+    Lines end in LF, CRLF or CR: what a progress bar draws over itself are lines of their own. A
+    line longer than :data:`LONGEST` is cut there.
+    """
+    prefixes = Prefixes()
+    for number, text in _raw_lines(source):
+        if "\x1b" in text:
+            text = _ESCAPES.sub("", text)
+        if _BACKSPACES in text:
+            text = text.replace(_BACKSPACES, "")
+        if "\r" not in text:
+            yield prefixes.take(number, text)
+            continue
+        for piece in text.split("\r"):
+            if piece.strip():
+                yield prefixes.take(number, piece)
+
+
+def _raw_lines(source: Source) -> Iterator[tuple[int, str]]:
+    decode = decoder(encoding_of(source.head)).decode
+    number, held, length = 0, [], 0
+    for chunk in source.chunks():
+        text = decode(chunk)
+        first, *rest = text.split("\n")
+        if length < LONGEST:
+            held.append(first[: LONGEST - length])
+            length += len(first)
+        for piece in rest:
+            number += 1
+            yield number, "".join(held)
+            held, length = [piece[:LONGEST]], len(piece)
+    held.append(decode(b"", True)[: max(0, LONGEST - length)])
+    if last := "".join(held):
+        yield number + 1, last

@@ -1,0 +1,221 @@
+"""Opening what people have: plain or compressed files and standard input, as bytes."""
+
+import bz2
+import io
+import lzma
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, cast
+
+from surefoot.errors import LogError
+
+HEAD = 64 * 1024
+CHUNK = 1 << 20
+MOST_WHOLE = 512 << 20
+"""Largest document, unpacked, that is read whole (JSON, YAML): memory stays bounded."""
+
+_PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bz2",
+    b"\xfd7zXZ\x00": "xz",
+}
+
+
+class Source:
+    """One file (or standard input) as unpacked bytes, read as a stream.
+
+    Compression is told by the first bytes, never by the name, and undone as a stream: what is
+    unpacked is never held as a whole. A packed stream that is cut short or damaged ends where it
+    does; :attr:`damage` says so afterwards.
+
+    Args:
+        path: a file, or ``"-"`` for standard input.
+        raw: an open binary stream to use in place of the path (standard input, tests).
+    """
+
+    def __init__(self, path: Path | str, raw: IO[bytes] | None = None) -> None:
+        self.path = str(path)
+        self.damage: str | None = None
+        self._raw = raw if raw is not None else self._open(path)
+        self.packing: str | None = None
+        first = self._peek_raw()
+        for magic, packing in _PACKED.items():
+            if first.startswith(magic):
+                self.packing = packing
+        self._stream = self._unpacked()
+        self._head: bytes | None = None
+        self._ended = False
+
+    @property
+    def name(self) -> str:
+        """The file's name, for messages."""
+        return "standard input" if self.path == "-" else Path(self.path).name
+
+    @property
+    def live(self) -> bool:
+        """Whether it may go on growing while it is read (standard input)."""
+        return self.path == "-"
+
+    @property
+    def file(self) -> Path | None:
+        """The path, if it is a plain file that can be mapped and sought in."""
+        if self.live or self.packing is not None or not Path(self.path).is_file():
+            return None
+        return Path(self.path)
+
+    @property
+    def head(self) -> bytes:
+        """The first 64 KB, unpacked; they are read again by :meth:`chunks`."""
+        if self._head is None:
+            taken = bytearray()
+            while len(taken) < HEAD and (more := self._read(HEAD - len(taken))):
+                taken += more
+                if self.live and b"\n" in taken:
+                    break  # a pipe gives what it has: whoever follows it does not wait for more
+            self._head = bytes(taken)
+        return self._head
+
+    def chunks(self, size: int = CHUNK) -> Iterator[bytes]:
+        """The bytes, once, from the beginning."""
+        if self.head:
+            yield self.head
+        while more := self._read(size):
+            yield more
+
+    def whole(self, most: int = MOST_WHOLE) -> bytes:
+        """All bytes.
+
+        Raises:
+            LogError: if there are more than ``most``, unpacked.
+        """
+        taken = bytearray()
+        for chunk in self.chunks():
+            taken += chunk
+            if len(taken) > most:
+                raise LogError(
+                    f"{self.name} is larger than {most >> 20} MB unpacked: too large to be read as "
+                    "one document"
+                )
+        return bytes(taken)
+
+    def close(self) -> None:
+        """Close the file."""
+        if not self.live:
+            self._raw.close()
+
+    def __enter__(self) -> "Source":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _open(self, path: Path | str) -> IO[bytes]:
+        if str(path) == "-":
+            return cast(IO[bytes], sys.stdin.buffer)
+        try:
+            return open(path, "rb", buffering=CHUNK)
+        except OSError as error:
+            raise LogError(f"cannot read {path}: {error.strerror or error}") from None
+
+    def _peek_raw(self) -> bytes:
+        try:
+            if hasattr(self._raw, "peek"):
+                return bytes(self._raw.peek(6)[:6])
+            first = self._raw.read(6)
+        except OSError as error:
+            raise LogError(f"cannot read {self.path}: {error.strerror or error}") from None
+        self._raw = cast(IO[bytes], _Rejoined(first, self._raw))
+        return first
+
+    def _unpacked(self) -> Any:
+        if self.packing in ("gzip", "bz2", "xz"):
+            return _Unpacked(self._raw, self.packing)
+        if self.packing == "zstd":
+            import zstandard
+
+            decoder = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+            return decoder.stream_reader(self._raw, read_across_frames=True)
+        return self._raw
+
+    def _read(self, size: int) -> bytes:
+        if self._ended:
+            return b""
+        read = getattr(self._stream, "read1", None) if self.live else None
+        try:
+            more = bytes((read or self._stream.read)(size))
+        except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, MemoryError) as error:
+            more = self._broken(error)
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] != "zstandard":
+                raise
+            more = self._broken(error)
+        if not more:
+            self._ended = True
+        return more
+
+    def _broken(self, error: BaseException) -> bytes:
+        if self.packing is None and isinstance(error, OSError):
+            raise LogError(f"cannot read {self.path}: {error.strerror or error}") from None
+        self.damage = f"the {self.packing or 'file'} stream is cut short or damaged ({error})"
+        return b""
+
+
+class _Rejoined(io.RawIOBase):
+    """A stream whose first bytes were already taken."""
+
+    def __init__(self, first: bytes, rest: IO[bytes]) -> None:
+        self._first, self._rest = first, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        if self._first:
+            taken = self._first if size < 0 else self._first[:size]
+            self._first = self._first[len(taken) :]
+            return taken if size >= 0 else taken + self._rest.read()
+        return self._rest.read(size)
+
+    def read1(self, size: int = -1) -> bytes:
+        if self._first:
+            return self.read(size)
+        with suppress(AttributeError):
+            return cast(Any, self._rest).read1(size)  # type: ignore[no-any-return]
+        return self._rest.read(size)
+
+
+class _Unpacked:
+    """A gzip, bz2 or xz stream, members joined, that gives all it has before it complains."""
+
+    def __init__(self, raw: IO[bytes], packing: str) -> None:
+        self._raw, self._packing = raw, packing
+        self._decoder = self._new()
+        self._pending = b""
+
+    def _new(self) -> Any:
+        if self._packing == "gzip":
+            return zlib.decompressobj(31)
+        if self._packing == "bz2":
+            return bz2.BZ2Decompressor()
+        # What a stream made with -9 needs is 65 MB; a forged one may ask for 4 GB.
+        return lzma.LZMADecompressor(memlimit=256 << 20)
+
+    def read(self, size: int) -> bytes:
+        while True:
+            if self._decoder.eof:
+                rest = self._decoder.unused_data or self._raw.read(CHUNK)
+                if not rest.strip(b"\0"):
+                    return b""
+                self._decoder, self._pending = self._new(), rest
+            if not self._pending and getattr(self._decoder, "needs_input", True):
+                self._pending = self._raw.read(CHUNK)
+                if not self._pending:
+                    raise EOFError("its end is missing")
+            out = self._decoder.decompress(self._pending, size)
+            self._pending = getattr(self._decoder, "unconsumed_tail", b"")
+            if out:
+                return cast(bytes, out)
