@@ -22,6 +22,7 @@ SECTIONS = [
 def test_families_are_those_of_the_design():
     assert list(FAMILIES) == [
         "INI", "ARC", "OPT", "SCH", "PRC", "DAT", "ENV", "THR", "CKP", "LOG", "SPK", "REG",
+        "CFG",
     ]  # fmt: skip
 
 

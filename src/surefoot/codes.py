@@ -44,6 +44,7 @@ FAMILIES = {
     "LOG": "unusable metrics",
     "SPK": "spikes and divergence",
     "REG": "regression between runs",
+    "CFG": "configuration files",
 }
 
 
@@ -54,6 +55,17 @@ def _spk(number: str, name: str, severity: Severity, title: str) -> Code:
         severity=severity,
         since="0.1.0",
         text=f"detect/docs/SPK{number}.md",
+        title=title,
+    )
+
+
+def _cfg(number: str, name: str, severity: Severity, title: str) -> Code:
+    return Code(
+        code=f"CFG{number}",
+        name=name,
+        severity=severity,
+        since="0.1.0",
+        text=f"readers/docs/CFG{number}.md",
         title=title,
     )
 
@@ -80,6 +92,8 @@ _ALL = (
     _log("002", "loss-placeholder", "the loss is printed as -1 by a rank that computes none"),
     _log("003", "masked-nan", "a NaN loss was printed as exactly 0"),
     _log("004", "loss-exactly-zero", "the loss is exactly 0 after it had run well above"),
+    _cfg("001", "contradiction", "error", "two files or two lines state one setting differently"),
+    _cfg("002", "key-not-understood", "info", "the trainer has no such key, as far as is known"),
 )
 
 CODES: dict[str, Code] = {code.code: code for code in _ALL}

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 # what the command needs is imported inside its function.
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("surefoot.cli.train", "Pre-train a decoder from a recipe, or resume a run."),
+    "diagnose": ("surefoot.cli.diagnose", "Read anybody's log and find what went wrong in it."),
     "report": ("surefoot.cli.report", "Summarise a run and write its HTML report."),
     "export": ("surefoot.cli.export", "Write a run's model as a transformers folder."),
     "data": ("surefoot.cli.data", "Look at what a run is fed."),
@@ -53,7 +54,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     no_args_is_help=True,
     help="Keeps language-model pre-training runs on their feet.",
-    epilog="Start with: surefoot train recipes/stdlib-1m.toml --name first",
+    epilog="Start with: surefoot diagnose train.log, or surefoot train recipes/stdlib-1m.toml",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

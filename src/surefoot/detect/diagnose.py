@@ -1,6 +1,6 @@
 """A whole run through the detector: the findings with which each incident ended."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,8 @@ from surefoot.records import Finding, Run, StepRecord
 if TYPE_CHECKING:
     import polars
 
+MOST_ATTEMPTS = 50
+"""Attempts given up that are judged, the newest ones: each is judged with all that led to it."""
 COLUMNS = ("loss", "grad_norm", "learning_rate", "loss_scale", "update_skipped")
 
 
@@ -19,18 +21,29 @@ def diagnose(run: Run, *, vocab_size: int | None = None) -> list[Finding]:
 
     The run's table is fed to the same detector that watches online. Each incident gives one
     finding, the last that was told of it, and ``rewind_to_step`` is the newest checkpoint of the
-    run before its onset.
+    run before its onset. What happened in an attempt that was given up is told, too, if the run
+    holds its rows (``superseded``): it is why the run was started again.
 
     Args:
         run: from a run folder or another trainer's log; columns it lacks are simply not judged.
         vocab_size: number of tokens; default: what the run's specification states.
     """
-    detector = LossDetector(vocab_size=vocab_size or run.spec.architecture.vocab_size)
+    vocab_size = vocab_size or run.spec.architecture.vocab_size
     latest: dict[str, Finding] = {}
+    for records in histories(run):
+        _follow(LossDetector(vocab_size=vocab_size), records, latest)
+    steps = [info.step for info in run.checkpoints if info.status != "quarantined"]
+    return [for_run(with_checkpoints(finding, steps), run.name) for finding in latest.values()]
+
+
+def _follow(
+    detector: LossDetector, records: Iterable[StepRecord], latest: dict[str, Finding]
+) -> None:
+    """Feed one history; the newest finding of each incident is put into ``latest``."""
     current: str | None = None
-    for record in step_records(run.signals):
+    for record in records:
         verdict = detector.update(record)
-        for finding in (*verdict.findings,):
+        for finding in verdict.findings:
             current = _remember(latest, finding) or current
         back = verdict.scores.get("recovered_step")
         if back is not None and current is not None and latest[current].code == "SPK004":
@@ -39,8 +52,23 @@ def diagnose(run: Run, *, vocab_size: int | None = None) -> list[Finding]:
             latest[current] = replace(latest[current], evidence=evidence)
     for finding in detector.finish():
         _remember(latest, finding)
-    steps = [info.step for info in run.checkpoints if info.status != "quarantined"]
-    return [for_run(with_checkpoints(finding, steps), run.name) for finding in latest.values()]
+
+
+def histories(run: Run) -> Iterator[Iterator[StepRecord]]:
+    """What a run had come to each time it was started again, and at last the winning history.
+
+    Each is that which one detector would have seen that was resumed with its state: the rows that
+    stood when the attempt began, then the attempt's own.
+    """
+    lost = run.superseded
+    if lost is not None and len(lost):
+        import polars as pl
+
+        rows = pl.concat([lost, run.signals], how="diagonal_relaxed").sort("attempt", "step")
+        given_up = lost["attempt"].unique().sort().to_list()
+        for attempt in given_up[-MOST_ATTEMPTS:]:
+            yield step_records(rows.filter(pl.col("attempt") <= attempt))
+    yield step_records(run.signals)
 
 
 def step_records(signals: "polars.DataFrame") -> Iterator[StepRecord]:

@@ -12,6 +12,7 @@
 Nothing that is read is ever executed or unpickled.
 """
 
+from surefoot.readers.follow import Following
 from surefoot.readers.run import read_run
 
-__all__ = ["read_run"]
+__all__ = ["Following", "read_run"]

@@ -9,10 +9,11 @@ _SIGNALS: dict[str, str] = {
     "loss": "loss lm_loss train_loss training_loss reduced_train_loss trl ce_loss crossentropyloss "
     "cross_entropy cross_entropy_loss lm_loss_value loss_train ce xent language_modeling_loss "
     "global_avg_loss loss_metrics_global_avg_loss avg_loss train_loss_step train_lm_loss "
-    "learning_loss reduced_loss",
+    "learning_loss reduced_loss loss_out",
     "validation_loss": "val_loss validation_loss valid_loss eval_loss tel dev_loss loss_val "
     "loss_eval eval_lm_loss validation_lm_loss lm_loss_validation validation_crossentropyloss "
-    "eval_crossentropyloss eval_ce_loss val_loss_epoch evaluation_loss validation_metrics_loss",
+    "eval_crossentropyloss eval_ce_loss val_loss_epoch evaluation_loss validation_metrics_loss "
+    "eval_avg_loss",
     "validation_perplexity": "val_ppl valid_ppl eval_ppl validation_perplexity eval_perplexity "
     "val_perplexity lm_loss_ppl",
     "perplexity": "ppl perplexity train_ppl",
@@ -34,7 +35,8 @@ _SIGNALS: dict[str, str] = {
     "step_time": "elapsed_time_per_iteration iteration_time step_time time_per_step "
     "train_step_timing step_timing dt seconds sec_per_step iter_time time_per_iteration "
     "seconds_per_step seconds_per_iteration per_step_time iteration_timing train_step_time "
-    "batch_time step_seconds seconds_total duration time_step s_per_step time_metrics_end_to_end",
+    "batch_time step_seconds seconds_total duration time_step s_per_step time_metrics_end_to_end "
+    "curr_iter_time",
     "samples_per_second": "samples_sec samples_per_second samples_per_sec samples_s samplespersec "
     "train_samples_per_second sample_per_second",
     "tokens_per_second": "tps tokens_s tokens_sec tokens_per_second tokens_per_sec wps tok_sec "
@@ -42,11 +44,13 @@ _SIGNALS: dict[str, str] = {
     "tokens_per_second_per_device": "tgs tokens_per_sec_per_gpu tokens_per_second_per_gpu "
     "tokens_gpu_second tokens_gpu_s real_tgs tokens_s_device tokens_sec_device tokens_s_gpu "
     "tgs_tokens_gpu_second device_tokens_per_second tokens_per_device_per_second tps_per_gpu "
-    "tokens_per_gpu_per_second device_throughput tokens_gpu_sec throughput_tps",
+    "tokens_per_gpu_per_second device_throughput tokens_gpu_sec throughput_tps "
+    "per_device_tokens_per_sec",
     "tflops_per_device": "tflops tflop_s tflops_s throughput_per_gpu model_tflops_per_gpu "
     "tflop_s_device tflops_gpu tflops_per_gpu tflop_s_gpu approx_flops_per_gpu "
     "flops_per_gpu tflops_per_device tflops_throughput_per_gpu model_tflop_s_gpu "
-    "throughput_tflops model_tflops tflop_s_per_gpu per_device_tflops",
+    "throughput_tflops model_tflops tflop_s_per_gpu per_device_tflops "
+    "per_device_tflops_per_sec",
     "mfu": "mfu train_mfu throughput_mfu model_flops_utilization throughput_device_mfu",
     "consumed_samples": "consumed_samples consumed_train_samples samples_count total_samples "
     "num_consumed_samples train_samples",
@@ -64,8 +68,9 @@ _SIGNALS: dict[str, str] = {
     "cuda_memory_allocated memory_allocated",
     "memory_reserved": "max_reserved max_memory_reserved mem_max_reserved memory_max_reserved "
     "reserved_max",
-    "accuracy": "acc accuracy train_accuracy token_accuracy",
-    "validation_accuracy": "eval_accuracy val_accuracy valid_accuracy val_acc eval_acc",
+    "accuracy": "acc accuracy train_accuracy token_accuracy token_acc mean_token_accuracy",
+    "validation_accuracy": "eval_accuracy val_accuracy valid_accuracy val_acc eval_acc "
+    "eval_token_acc eval_mean_token_accuracy eval_token_accuracy",
     "epoch": "epoch",
     "attention_logit_max": "max_attention_logit attention_logit_max max_attn_logit",
     "update_skipped": "update_skipped skipped_step",
@@ -81,6 +86,7 @@ ALIASES: dict[str, str] = {
 STRIPPED = (
     "train_", "training_", "metrics_", "throughput_", "optim_", "optimizer_", "trainer_", "perf_",
     "global_", "model_", "debug_", "stats_", "time_", "system_", "loss_metrics_", "losses_",
+    "learning_", "speed_",
 )  # fmt: skip
 """Groups that trainers put before a key (``train/loss``, ``optim/total_grad_norm``)."""
 

@@ -5,11 +5,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from surefoot.readers.attempts import overlaps, winning
+from surefoot.readers.gaps import gaps_of
 from surefoot.readers.gather import Gathered
 from surefoot.readers.names import Name
 from surefoot.readers.places import fold_places
 from surefoot.readers.recognise import Guess
-from surefoot.records import CheckpointInfo, Event, Run, TrainSpec
+from surefoot.records import (
+    ArchitectureSpec,
+    BatchSpec,
+    CheckpointInfo,
+    Event,
+    ParallelismSpec,
+    Run,
+    ScheduleSpec,
+    Source,
+    TrainSpec,
+)
 
 if TYPE_CHECKING:
     import polars
@@ -49,8 +60,9 @@ def assemble(paths: Sequence[str], read: Sequence[Read], problems: Sequence[str]
         facts = {**gathered.facts, **facts}
         events += gathered.events
         checkpoints.update({info.step: info for info in gathered.checkpoints})
-    _per_device(frame, names, facts)
+    frame = _whole_machine(frame, names, facts)
     kept, lost = winning(frame)
+    told += gaps_of(kept)
     shared = overlaps(frame)
     kept, places = fold_places(kept)
     lost, _ = fold_places(lost)
@@ -69,7 +81,7 @@ def assemble(paths: Sequence[str], read: Sequence[Read], problems: Sequence[str]
     label = Path(paths[0]).name if paths[0] != "-" else "standard input"
     return Run(
         name=label,
-        spec=TrainSpec(name=label, trainer=chosen[0][2][0].format.title),
+        spec=_spec(label, chosen[0], facts),
         signals=kept,
         superseded=lost if len(lost) else None,
         places=places,
@@ -78,6 +90,31 @@ def assemble(paths: Sequence[str], read: Sequence[Read], problems: Sequence[str]
         problems=tuple(told),
         path=paths[0],
         reading=reading,
+    )
+
+
+def _spec(label: str, first: Read, facts: Mapping[str, Any]) -> TrainSpec:
+    """What the log itself states of what was asked."""
+
+    def whole(name: str) -> int | None:
+        value = facts.get(name)
+        return value if isinstance(value, int) and value > 0 else None
+
+    stated = {
+        "schedule.steps": whole("steps"),
+        "architecture.vocab_size": whole("vocab_size"),
+        "parallelism.world_size": whole("world_size"),
+        "batch.global_size": whole("global_batch_size"),
+    }
+    source = Source(kind="log", file=str(first[0]))
+    return TrainSpec(
+        name=label,
+        trainer=first[2][0].format.title,
+        schedule=ScheduleSpec(steps=stated["schedule.steps"]),
+        architecture=ArchitectureSpec(vocab_size=stated["architecture.vocab_size"]),
+        parallelism=ParallelismSpec(world_size=stated["parallelism.world_size"]),
+        batch=BatchSpec(global_size=stated["batch.global_size"]),
+        sources={path: source for path, value in stated.items() if value is not None},
     )
 
 
@@ -139,10 +176,19 @@ def _united(frames: Sequence["polars.DataFrame"]) -> "polars.DataFrame":
     return whole
 
 
-def _per_device(
-    frame: "polars.DataFrame", names: Mapping[str, Name], facts: Mapping[str, Any]
-) -> None:
-    """Nothing yet is known of the devices unless the log states their number."""
+def _whole_machine(
+    frame: "polars.DataFrame", names: dict[str, Name], facts: Mapping[str, Any]
+) -> "polars.DataFrame":
+    """Tokens per second of all devices, where those of one are told and their number is known."""
+    import polars as pl
+
+    one, all_of_them = "tokens_per_second_per_device", "tokens_per_second"
+    devices = facts.get("world_size")
+    if one not in frame.columns or all_of_them in frame.columns or not isinstance(devices, int):
+        return frame
+    key = names[one].key if one in names else one
+    names[all_of_them] = Name(all_of_them, float(devices), key, True)
+    return frame.with_columns((pl.col(one) * devices).alias(all_of_them))
 
 
 def _attempts(frame: "polars.DataFrame") -> list[dict[str, int]]:

@@ -43,14 +43,25 @@ class Attempts:
         if self._resumed:
             self._resumed = False
             self.current += 1
+            self._attempt[rank] = self.current
         elif last is not None and step <= last:
             if self._repeats(step, last, rank, same):
                 return self._attempt.get(rank, self.current)
             # A rank that comes later joins the attempt that another has begun.
             self.current += int(self._attempt.get(rank, self.current) == self.current)
+            self._attempt[rank] = self.current
+        return self.went_on(step, rank)
+
+    def goes_on(self, step: int, rank: int | None) -> bool:
+        """Whether a row of this step would simply come after what this rank told last."""
+        last = self._last.get(rank)
+        return not self._resumed and (last is None or step > last)
+
+    def went_on(self, step: int, rank: int | None) -> int:
+        """Rows of rising steps up to ``step``, the first of which goes on: their attempt."""
         self._last[rank] = step
-        self._attempt[rank] = self.current
-        return self.current
+        # A rank that lags goes on in its own attempt, though another may have begun a new one.
+        return self._attempt.setdefault(rank, self.current)
 
     def _repeats(self, step: int, last: int, rank: int | None, same: bool | None) -> bool:
         """Whether a step that does not go on is more of a record that is there already."""
@@ -75,19 +86,28 @@ def winning(frame: "polars.DataFrame") -> tuple["polars.DataFrame", "polars.Data
     if not len(frame) or frame["attempt"].max() == 0:
         return (frame if frame["step"].is_sorted() else frame.sort("step")), frame.clear()
     begins = frame.group_by("attempt").agg(pl.col("step").min().alias("begin")).sort("attempt")
-    limit: dict[int, int | None] = {}
+    if not _in_order(frame):
+        frame = frame.sort("attempt", "step")
+    # Slices of a frame in order are views: no row of a long log is copied.
     lowest: int | None = None
-    for attempt, begin in reversed(begins.rows()):
-        limit[attempt] = lowest
-        lowest = begin if lowest is None else min(lowest, begin)
-    bounds = pl.DataFrame(
-        {"attempt": list(limit), "__limit": list(limit.values())},
-        schema={"attempt": frame.schema["attempt"], "__limit": pl.Int64},
+    kept, lost, end = [], [], len(frame)
+    for attempt, first in reversed(begins.rows()):
+        begin = int(frame["attempt"].search_sorted(attempt, side="left"))
+        rows = frame[begin:end]
+        wins = len(rows) if lowest is None else int(rows["step"].search_sorted(lowest, side="left"))
+        kept.append(rows[:wins])
+        lost.append(rows[wins:])
+        lowest, end = first if lowest is None else min(lowest, first), begin
+    return (
+        pl.concat(reversed(kept), rechunk=False),
+        pl.concat(reversed(lost), rechunk=False),
     )
-    joined = frame.join(bounds, on="attempt", how="left", maintain_order="left")
-    wins = pl.col("__limit").is_null() | (pl.col("step") < pl.col("__limit"))
-    kept = joined.filter(wins).drop("__limit").sort("step")
-    return kept, joined.filter(~wins).drop("__limit").sort("attempt", "step")
+
+
+def _in_order(frame: "polars.DataFrame") -> bool:
+    steps, attempts = frame["step"].to_numpy(), frame["attempt"].to_numpy()
+    later = attempts[1:] > attempts[:-1]
+    return bool((later | (attempts[1:] == attempts[:-1]) & (steps[1:] > steps[:-1])).all())
 
 
 def overlaps(frame: "polars.DataFrame") -> list[dict[str, Any]]:
@@ -100,13 +120,15 @@ def overlaps(frame: "polars.DataFrame") -> list[dict[str, Any]]:
     import polars as pl
 
     found: list[dict[str, Any]] = []
-    if "loss" not in frame.columns:
+    if "loss" not in frame.columns or not len(frame) or frame["attempt"].max() == 0:
         return found
     rows = frame.select("attempt", "step", "loss").drop_nulls("loss")
     numbers = rows["attempt"].unique().sort().to_list()
     for later in numbers[1:]:
         new = rows.filter(pl.col("attempt") == later)
-        old = rows.filter(pl.col("attempt") < later).sort("attempt")
+        first, last = new["step"].min(), new["step"].max()
+        old = rows.filter((pl.col("attempt") < later) & pl.col("step").is_between(first, last))
+        old = old.sort("attempt")
         old = old.unique("step", keep="last", maintain_order=True)
         both = new.join(old, on="step", suffix="_old").sort("step")
         if not len(both):

@@ -8,6 +8,7 @@ is run over a sample of the file, and what it can read there is the evidence.
 A file that is not lines (a table, a database, one JSON document) is a :class:`FileFormat`.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +22,14 @@ if TYPE_CHECKING:
 
 
 class LineParser(ABC):
-    """Turns the lines of one file into points; holds what must be remembered between lines."""
+    """Turns the lines of one file into points; holds what must be remembered between lines.
+
+    Attributes:
+        step_key: the key that the user says holds the step, as written in the file; None if the
+            parser is to find it. Set before the first line; formats with one step key ignore it.
+    """
+
+    step_key: str | None = None
 
     @abstractmethod
     def feed(self, line: "Line") -> Iterable[Item]:
@@ -45,6 +53,9 @@ class LineFormat:
             key -> (signal, factor into the catalogue's unit).
         weight: how much a point of this format counts in recognition: 1 for one whose lines
             nothing else prints, less for looser grammars (0.3 for any ``key: value``).
+        separator: one character between the fields, if records are lines of their own that do not
+            depend on one another (no state between them but for the last step told): such lines
+            are read many at a time (``readers/fast.py``). None: line by line.
         log_base: of the logarithm in which losses are printed; e (nats) but for fairseq (2).
         per: ``step`` or ``interval``: whether counters such as skipped iterations are of the step
             printed, or sums since the line before.
@@ -57,12 +68,28 @@ class LineFormat:
     names: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     weight: float = 1.0
     log_base: float | None = None
+    separator: str | None = None
+
+    def wanted(self) -> Callable[[str], bool]:
+        """Whether a line is worth feeding to a parser, as a function of its text."""
+        needles = self.needles
+        if not needles:
+            return lambda text: True
+        if len(needles) == 1:
+            only = needles[0]
+            return lambda text: only in text
+        if len(needles) == 2:
+            one, two = needles
+            return lambda text: one in text or two in text
+        search = re.compile("|".join(map(re.escape, needles))).search
+        return lambda text: search(text) is not None
 
 
 class FileFormat(ABC):
     """A format that is read as a whole file: a table, a database, one JSON document.
 
-    Subclasses set ``name``, ``title``, ``names`` as in :class:`LineFormat`.
+    Subclasses set ``name``, ``title``, ``names`` as in :class:`LineFormat`. Which keys the user
+    named, ``step`` among them, is in ``source.keys``.
     """
 
     name: ClassVar[str]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from surefoot.readers.attempts import Attempts
+from surefoot.readers.blocks import Block, Told, rises
 from surefoot.readers.names import Name, Names
 from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.table import Table
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 MOST_EVENTS = 10_000
 MOST_PROBLEMS = 50
+OPEN = 16
+"""Last rows of a stretch of a block that can still be added to."""
 
 
 @dataclass(slots=True)
@@ -63,6 +66,8 @@ class Gatherer:
         if isinstance(item, Note):
             self._note(item)
             return None
+        if isinstance(item, Block):
+            return self.take_block(item)
         values: dict[str, float] = {}
         for key, value in item.values.items():
             values.setdefault(self._column(key), value * self.names.of(key).factor)
@@ -78,6 +83,57 @@ class Gatherer:
             values.setdefault("timestamp", item.time)
         self.table.add(*here, values)
         return here
+
+    def take_block(self, block: Block) -> tuple[int, int] | None:
+        """Take many rows, as if one by one; the (attempt, step) of the row that the last went to.
+
+        Stretches in which the step rises are taken at once, but for their last rows, which are
+        left open for what may still be told of them; the others are taken as points.
+        """
+        if not len(block):
+            return None
+        here: tuple[int, int] | None = None
+        columns = self._told(block)
+        begin = 0
+        for end in [*rises(block.steps), len(block)]:
+            middle = end - OPEN
+            if middle - begin >= OPEN:
+                while begin < middle and not self.attempts.goes_on(
+                    int(block.steps[begin]), block.rank
+                ):
+                    here = self._take_row(block, begin)
+                    begin += 1
+                if begin < middle:
+                    steps = block.steps[begin:middle]
+                    attempt = self.attempts.went_on(int(steps[-1]), block.rank)
+                    told = [column.within(begin, middle) for column in columns]
+                    self.table.add_block(attempt, steps, told)
+                    begin = middle
+            for row in range(begin, end):
+                here = self._take_row(block, row)
+            begin = end
+        return here
+
+    def _take_row(self, block: Block, row: int) -> tuple[int, int] | None:
+        step, values = int(block.steps[row]), block.values_of(row)
+        return self.take(Point(step, values, block.line + row, block.rank, time=block.time_of(row)))
+
+    def _told(self, block: Block) -> list[Told]:
+        """What a block tells, by column; of two keys of one column the first one is taken."""
+        import numpy as np
+
+        columns: dict[str, Told] = {}
+        for key in block.keys():
+            column, factor = self._column(key), self.names.of(key).factor
+            values = block.values[key]
+            told = Told(column, block.rows.get(key), values if factor == 1.0 else values * factor)
+            columns[column] = columns[column].or_else(told) if column in columns else told
+        if block.times is not None:
+            rows = np.flatnonzero(~np.isnan(block.times))
+            told = Told("timestamp", rows, block.times[rows])
+            held = columns.get("timestamp")
+            columns["timestamp"] = told if held is None else held.or_else(told)
+        return list(columns.values())
 
     def gathered(self) -> Gathered:
         """All of it; nothing can be taken afterwards."""

@@ -98,6 +98,8 @@ class Names:
                 signal = "tokens_per_second_per_device"
             return self._nats(Name(signal, factor_of(signal, unit), key, True))
         column = stem or "value"
+        if column in ("step", "attempt"):  # columns of the table itself
+            column = f"{column}_told"
         if unit in _TIMES:
             return Name(column, _TIMES[unit], key, False)
         if unit in _SIZES:

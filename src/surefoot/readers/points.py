@@ -1,8 +1,10 @@
-"""What a log format yields: points (numbers of one step) and notes (what happened beside them)."""
+"""What a log format yields: points (numbers of one step), blocks of many, and notes beside them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from surefoot.readers.blocks import Block
 
 NoteKind = Literal["checkpoint", "resumed", "update_skipped", "facts", "unusable"]
 
@@ -50,4 +52,4 @@ class Note:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-Item = Point | Note
+Item = Point | Note | Block

@@ -5,13 +5,14 @@ from pathlib import Path
 
 from surefoot import runs
 from surefoot.errors import LogError
+from surefoot.readers import fast
 from surefoot.readers.assemble import assemble
 from surefoot.readers.formats import LineFormat, LogFormat
 from surefoot.readers.gather import Gathered, gather
 from surefoot.readers.logs import formats
 from surefoot.readers.names import Names
 from surefoot.readers.points import Item
-from surefoot.readers.recognise import Guess, recognise, sample_of
+from surefoot.readers.recognise import Guess, guesses_of
 from surefoot.readers.text import Source, lines
 from surefoot.readers.unknown import no_metrics
 from surefoot.records import Run
@@ -78,14 +79,14 @@ def read_file(
     """One file, and the guesses by which its format was chosen (none if it was forced)."""
     guesses: list[Guess] = []
     if forced is None:
-        with Source(path) as source:
-            guesses = recognise(source, sample_of(source))
+        guesses = guesses_of(path, mapping)
         if not guesses:
             with Source(path) as source:
                 raise no_metrics(source)
     fmt = forced or guesses[0].format
-    names = Names(fmt.names, mapping, fmt.log_base)
-    with Source(path) as source:
+    said = {signal: key for signal, key in (mapping or {}).items() if signal != "step"}
+    names = Names(fmt.names, said, fmt.log_base)
+    with Source(path, keys=mapping) as source:
         gathered = gather(items(source, fmt), names)
         if source.damage:
             gathered.problems.append(f"{source.name}: {source.damage}")
@@ -99,8 +100,12 @@ def items(source: Source, fmt: LogFormat) -> Iterator[Item]:
     if not isinstance(fmt, LineFormat):
         yield from fmt.read(source)
         return
-    parser, needles = fmt.parser(), fmt.needles
+    if fast.usable(fmt, source):
+        yield from fast.items(fmt, source)
+        return
+    parser, wanted = fmt.parser(), fmt.wanted()
+    parser.step_key = source.keys.get("step")
     for line in lines(source):
-        if not needles or any(needle in line.text for needle in needles):
+        if wanted(line.text):
             yield from parser.feed(line)
     yield from parser.finish()

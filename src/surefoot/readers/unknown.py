@@ -1,6 +1,7 @@
 """What is said of a file in which no metrics were found: the likeliest lines, and what to type."""
 
 import re
+from collections.abc import Iterable
 from itertools import islice
 
 from surefoot.errors import LogError
@@ -16,9 +17,14 @@ _WORDS = re.compile(
 
 def no_metrics(source: Source) -> LogError:
     """The error for a file that no format could read."""
+    return no_metrics_in(source, islice(lines(source), MOST_LINES))
+
+
+def no_metrics_in(source: Source, told: Iterable[Line]) -> LogError:
+    """The error for lines in which no format found anything."""
     best: list[tuple[float, Line]] = []
     count = 0
-    for line in islice(lines(source), MOST_LINES):
+    for line in told:
         count += bool(line.text.strip())
         score = likeness(line.text[:2000])
         if score > 0 and (len(best) < 3 or score > best[-1][0]):

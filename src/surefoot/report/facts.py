@@ -101,6 +101,14 @@ class Facts:
         return done if self.planned_steps is None else f"{done} of {self.planned_steps:,}"
 
 
+    def span(self) -> str:
+        """``31,194 to 31,251 (58 recorded)``, of a run that another trainer's log tells."""
+        if self.first_step is None or self.last_step is None:
+            return "none"
+        planned = "" if self.planned_steps is None else f", {self.planned_steps:,} planned"
+        return f"{self.first_step:,} to {self.last_step:,} ({self.rows:,} recorded{planned})"
+
+
 def facts(run: Run) -> Facts:
     """Gather the facts of ``run``."""
     import numpy as np

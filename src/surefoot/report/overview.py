@@ -21,8 +21,8 @@ def overview(run: Run) -> dict[str, Any]:
         ``planned_steps``; ``loss`` with ``first``, ``last`` and ``best``, ``validation_loss`` with
         ``last`` and ``best``, each null or ``{"step", "value"}``, in nats; ``tokens`` consumed,
         ``tokens_per_second`` (median over the steps); ``checkpoints`` by step as
-        ``{"step", "status", "reason"}``; ``problems``, a sentence each. What the run does not have
-        is null.
+        ``{"step", "status", "reason"}``; ``problems``, a sentence each; ``reading``, how another
+        trainer's log was read. What the run does not have is null.
     """
     known = facts(run)
     return {
@@ -47,6 +47,7 @@ def overview(run: Run) -> dict[str, Any]:
             for info in sorted(run.checkpoints, key=lambda info: info.step)
         ],
         "problems": list(run.problems),
+        **({"reading": dict(run.reading)} if run.reading else {}),
     }
 
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from surefoot.records import CheckpointInfo, Finding, Run
 from surefoot.report.facts import Facts, Point, facts, standing
+from surefoot.report.reading import reading_rows
 from surefoot.report.text import by_weight, count, heading, number, plain, tally
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def summary(run: Run, findings: Iterable[Finding]) -> RenderableType:
     from surefoot.report.columns import curve
 
     known = facts(run)
-    blocks: list[RenderableType] = [*_title(run, known), *_numbers(known)]
+    blocks: list[RenderableType] = [*_title(run, known), *_reading(run), *_numbers(run, known)]
     loss = curve(run, "loss")
     if loss is not None and len(loss.steps) > 1:
         blocks += ["", _Picture(loss)]
@@ -101,6 +102,9 @@ class _Picture:
 def _title(run: Run, known: Facts) -> Iterator[RenderableType]:
     title = Text()
     title.append(plain(run.name), style="bold")
+    if run.reading:  # another trainer's log has no ledger that could tell how it stands
+        yield _Item("", title)
+        return
     title.append("  ")
     style = STATUS_STYLES.get(known.status.word, "")
     title.append(known.status.word, style=f"bold {style}".strip())
@@ -113,10 +117,17 @@ def _title(run: Run, known: Facts) -> Iterator[RenderableType]:
         yield _Item("", Text(plain(run.path), style="dim"))
 
 
-def _numbers(known: Facts) -> Iterator[RenderableType]:
+def _reading(run: Run) -> Iterator[RenderableType]:
+    rows = [(what, Text(words)) for what, words in reading_rows(run)]
+    if rows:
+        yield from _columns(rows)
+
+
+def _numbers(run: Run, known: Facts) -> Iterator[RenderableType]:
     restarts = f", restarted {_times(len(known.restarts))}" if known.restarts else ""
     tokens = f", {number(known.consumed_tokens)} tokens" if known.consumed_tokens else ""
-    rows = [("steps", Text(known.progress() + tokens + restarts))]
+    progress = known.span() if run.reading else known.progress()
+    rows = [("steps", Text(progress + tokens + restarts))]
     if known.gaps:
         rows.append(("gaps", Text(known.gaps, style="bold yellow")))
     rows.append(("loss", _loss(known)))

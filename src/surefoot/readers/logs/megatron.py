@@ -1,23 +1,62 @@
-"""Megatron-LM standard output, old and new: Megatron-DeepSpeed, MindSpeed-LLM, ms-swift too."""
+"""Megatron-LM standard output, old and new, and of its descendants.
+
+Read are Megatron-LM since 2019, Megatron-DeepSpeed, MindSpeed-LLM, ms-swift and epfLLM. What a line
+tells depends on no line before it.
+"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from surefoot.readers.formats import LineFormat, LineParser
-from surefoot.readers.logs._pipes import STEP, fields
-from surefoot.readers.numbers import whole
+from surefoot.readers.logs._pipes import fields
+from surefoot.readers.numbers import NUMBER, number, whole
 from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.text import Line
+from surefoot.readers.text.prefixes import timestamp
 
+# ` iteration       10/     100 |`; Argonne's fork has `iteration=`, DeepSpeed-RL `/infinity`.
+# NeMo's `epoch 0, iteration 5/19` and nanotron's `iteration: 5 / 19` are of other formats.
+STEP = re.compile(r"(?<!, )\biteration[ =]\s{0,12}(\d{1,12})(?:/\s{0,12}(\d{1,12}|infinity))?\s*\|")
 _VALIDATION = re.compile(
-    r"(validation|test) loss at (?:iteration|the end of training)\s*:?\s*(?:iteration\s+)?(\d+)?"
+    r"\b(validation|test) (?:loss|results) at ([^|]{1,120}?)\s*\|", re.IGNORECASE
 )
-_SAVED = re.compile(r"successfully saved checkpoint (?:at|from) iteration\s+(\d+)(?: to (\S+))?")
-_LOADED = re.compile(r"successfully loaded checkpoint .{0,400}? at iteration\s+(\d+)")
-_TIMERS = re.compile(
-    r"\s*(?:time \((m?s)\)|(?:\[Rank \d+\] )?\(?after \d+ iterations\)? memory \((MB|GB|B)\)) \|"
+_AT = re.compile(r"\biteration (\d{1,12})")
+_OTHER_SET = re.compile(r"\[([\w./-]{1,60})\]")
+_SAVED = re.compile(
+    r"successfully saved (?:local )?checkpoint (?:at|from) iteration\s{1,12}(\d{1,12})"
+    r"(?: to (\S{1,4096}))?"
 )
-_WORLD = re.compile(r"using world size:\s*(\d+)")
+_SAVED_2019 = re.compile(r"successfully saved (\S{0,300}\biter_(\d{7})\S{0,300})")
+_LOADED = re.compile(r"successfully loaded checkpoint .{0,400}? at iteration\s{1,12}(\d{1,12})")
+_LOADED_2019 = re.compile(r"successfully loaded \S{0,300}\biter_(\d{7})")
+_TIMES = re.compile(r"\btime \((m?s)\) \|")
+_MEMORY = re.compile(
+    r"(?:\[Rank (\d{1,6})\] )?\(?after \d{1,12} iterations\)? memory \(([MG]B)\) \|"
+)
+_TIMER = re.compile(
+    rf"\s{{2,8}}([a-z][\w/-]{{1,60}}) \.{{2,60}}: (?:\((?:{NUMBER}), ({NUMBER})\)|({NUMBER}))\s*"
+)
+_WORLD = re.compile(r"using world size: (\d{1,9})")
+_VOCABULARY = re.compile(r"padded vocab \(size: \d{1,9}\) .{0,60}\(new size: (\d{1,9})\)")
+_DATE = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?)\]")
+
+NAMES: Mapping[str, tuple[str, float]] = {
+    # What Megatron calls MB and GB are 2^20 and 2^30 bytes.
+    "memory/allocated (MB)": ("memory_allocated", 2.0**20),
+    "memory/max allocated (MB)": ("memory", 2.0**20),
+    "memory/reserved (MB)": ("memory_reserved_now", 2.0**20),
+    "memory/max reserved (MB)": ("memory_reserved", 2.0**20),
+    "memory/cached (MB)": ("memory_reserved_now", 2.0**20),
+    "memory/max cached (MB)": ("memory_reserved", 2.0**20),
+    "max_memory_allocated(GB)": ("memory", 2.0**30),
+    "max_memory_reserved(GB)": ("memory_reserved", 2.0**30),
+    # A timer of DeepSpeed: the optimizer's step, not the iteration.
+    "time/step (ms)": ("time_step", 1e-3),
+    "z_loss": ("router_z_loss", 1.0),
+    "seq_load_balancing_loss": ("load_balancing_loss", 1.0),
+    "moe loss": ("load_balancing_loss", 1.0),
+    "tokens_per_gpu_per_second_tgs": ("tokens_per_second_per_device", 1.0),
+}
 
 
 class Megatron(LineParser):
@@ -26,73 +65,113 @@ class Megatron(LineParser):
     def feed(self, line: Line) -> Iterator[Item]:
         """See the base class."""
         text = line.text
-        if "validation" in text or "test loss" in text:
-            found = _VALIDATION.search(text)
-            if found is not None:
-                yield from self._validation(line, found)
+        if "|" in text:
+            validation = _VALIDATION.search(text)
+            if validation is not None:
+                yield from self._validation(line, validation)
                 return
-        timers = _TIMERS.match(text)
-        if timers is not None:
-            yield from self._beside(line, timers)
+            step = STEP.search(text)
+            if step is not None:
+                yield from self._record(line, step)
+                return
+            yield from self._beside(line)
             return
-        step = STEP.search(text) if "|" in text else None
-        if step is not None:
-            yield from self._record(line, step)
+        timer = _TIMER.fullmatch(text) if "..: " in text else None
+        if timer is not None:  # of the block below `(min, max) time across ranks (ms):`
+            value = number(timer[2] or timer[3])
+            if value is not None:
+                values = {f"time/{timer[1]} (ms)": value}
+                yield Point(None, values, line.number, line.rank, line.time)
             return
-        saved = _SAVED.search(text)
-        if saved is not None:
-            data = {"path": saved[2]} if saved[2] else {}
-            yield Note("checkpoint", int(saved[1]), line.number, data)
+        yield from self._told(line)
+
+    def _record(self, line: Line, step: re.Match[str]) -> Iterator[Item]:
+        # Before the iteration: the date, samples/sec of GPT-NeoX, episodes of RL.
+        head, tail = line.text[: step.start()], line.text[step.end() :]
+        values: dict[str, float] = {}
+        for key, value in fields(f"{head.rpartition(']')[2]}|{tail}"):
+            values.setdefault(key, value)
+        if values:
+            date = _DATE.search(head) if line.time is None else None
+            time = timestamp(date[1]) if date is not None else line.time
+            yield Point(int(step[1]), values, line.number, line.rank, time)
+        if step[2] and step[2] != "infinity":
+            yield Note("facts", None, line.number, {"steps": int(step[2])})
+
+    def _beside(self, line: Line) -> Iterator[Item]:
+        """Timers and memory, printed on lines of their own after the record."""
+        times = _TIMES.search(line.text)
+        if times is not None:
+            told = fields(line.text[times.end() :])
+            values = {f"time/{key} ({times[1]})": value for key, value in told}
+            if values:
+                yield Point(None, values, line.number, line.rank, line.time)
             return
-        loaded = _LOADED.search(text)
-        if loaded is not None:
-            yield Note("resumed", int(loaded[1]), line.number)
+        # Ranks that write at once glue their records together.
+        found = list(_MEMORY.finditer(line.text))
+        for record, after in zip(found, [*found[1:], None], strict=False):
+            told = fields(line.text[record.end() : after.start() if after else None])
+            values = {f"memory/{key} ({record[2]})": value for key, value in told}
+            if values:
+                rank = int(record[1]) if record[1] else line.rank
+                yield Point(None, values, line.number, rank, line.time)
+
+    def _validation(self, line: Line, found: re.Match[str]) -> Iterator[Item]:
+        """`validation loss at iteration 10 on test set | lm loss value: ... | lm loss PPL: ...`."""
+        where = found[2]
+        test = found[1].lower() == "test" or "on test set" in where or "for test data" in where
+        other = _OTHER_SET.search(where)
+        prefix = ("test" if test else "validation") + (f" [{other[1]}]" if other else "")
+        values: dict[str, float] = {}
+        for key, value in fields(line.text[found.end() :]):
+            stem = key.removesuffix(" value").strip()
+            plain = stem.lower().replace("-", " ").replace("_", " ")
+            if plain in ("lm loss", "loss"):
+                stem = "loss"
+            elif plain in ("lm loss ppl", "lm ppl", "ppl"):
+                stem = "perplexity"
+            values.setdefault(f"{prefix} {stem}", value)
+        if values:
+            at = _AT.search(where)
+            step = int(at[1]) if at is not None else None
+            yield Point(step, values, line.number, line.rank, line.time, evaluation=True)
+
+    def _told(self, line: Line) -> Iterator[Item]:
+        """Checkpoints and facts."""
+        text = line.text
+        if "successfully" in text:
+            saved = _SAVED.search(text)
+            if saved is not None:
+                data = {"path": saved[2]} if saved[2] else {}
+                yield Note("checkpoint", int(saved[1]), line.number, data)
+                return
+            saved = _SAVED_2019.search(text)
+            if saved is not None:
+                yield Note("checkpoint", int(saved[2]), line.number, {"path": saved[1]})
+                return
+            loaded = _LOADED.search(text) or _LOADED_2019.search(text)
+            if loaded is not None:
+                yield Note("resumed", int(loaded[1]), line.number)
             return
         world = _WORLD.search(text)
         if world is not None:
             yield Note("facts", None, line.number, {"world_size": int(world[1])})
+        vocabulary = _VOCABULARY.search(text)
+        if vocabulary is not None:
+            yield Note("facts", None, line.number, {"vocab_size": whole(vocabulary[1])})
 
-    def _record(self, line: Line, step: re.Match[str]) -> Iterator[Item]:
-        at = whole(step[1])
-        if at is None:
-            return
-        # Before the iteration: samples/sec of GPT-NeoX. A timer's line has no iteration at all.
-        head, tail = line.text[: step.start()], line.text[step.end() :]
-        values: dict[str, float] = {}
-        for key, value, _ in fields(f"{head.rpartition(']')[2]}|{tail}"):
-            values.setdefault(key, value)
-        if values:
-            yield Point(at, values, line.number, line.rank, line.time)
-        if step[2]:
-            yield Note("facts", None, line.number, {"steps": whole(step[2])})
 
-    def _beside(self, line: Line, found: re.Match[str]) -> Iterator[Item]:
-        """Timers and memory, printed on lines of their own after the record."""
-        group = "memory" if found[1] is None else "time"
-        unit = found[1] or found[2]
-        values: dict[str, float] = {}
-        for key, value, _ in fields(line.text[found.end() :]):
-            values[f"{group}/{key} ({unit})"] = value
-        if values:
-            yield Point(None, values, line.number, line.rank, line.time)
-
-    def _validation(self, line: Line, found: re.Match[str]) -> Iterator[Item]:
-        prefix = found[1]
-        values: dict[str, float] = {}
-        for key, value, _ in fields(line.text[found.end() :]):
-            stem = key.removesuffix(" value").strip()
-            stem = "loss" if stem in ("lm loss", "lm-loss", "lm_loss") else stem
-            stem = "perplexity" if stem in ("lm loss PPL", "lm_loss PPL") else stem
-            values[f"{prefix} {stem}"] = value
-        step = int(found[2]) if found[2] else None
-        if values:
-            yield Point(step, values, line.number, line.rank, line.time, evaluation=True)
-
+NEEDLES = (
+    "iteration", "world size", "time (", "..: ", "validation", "test loss", "successfully",
+    "padded vocab",
+)  # fmt: skip
 
 FORMAT = LineFormat(
     name="megatron",
     title="Megatron-LM",
     parser=Megatron,
-    needles=("iteration", "world size", "time ("),
+    needles=NEEDLES,
+    names=NAMES,
     weight=0.95,
+    separator="|",
 )

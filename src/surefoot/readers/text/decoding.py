@@ -1,4 +1,4 @@
-"""Bytes to text: UTF-8, UTF-16 with or without a mark, and the encodings of Chinese and Japanese."""
+"""Bytes to text: UTF-8, UTF-16 with or without a mark, encodings of Chinese and Japanese."""
 
 import codecs
 

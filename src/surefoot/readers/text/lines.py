@@ -25,16 +25,18 @@ def lines(source: Source) -> Iterator[Line]:
     """
     prefixes = Prefixes()
     for number, text in _raw_lines(source):
-        if "\x1b" in text:
-            text = _ESCAPES.sub("", text)
-        if _BACKSPACES in text:
-            text = text.replace(_BACKSPACES, "")
-        if "\r" not in text:
-            yield prefixes.take(number, text)
-            continue
-        for piece in text.split("\r"):
-            if piece.strip():
-                yield prefixes.take(number, piece)
+        yield from clean(number, text, prefixes)
+
+
+def clean(number: int, text: str, prefixes: Prefixes) -> tuple[Line, ...]:
+    """The line or lines that one raw line of a file is, without colours and prefixes."""
+    if "\x1b" in text:
+        text = _ESCAPES.sub("", text)
+    if _BACKSPACES in text:
+        text = text.replace(_BACKSPACES, "")
+    if "\r" not in text:
+        return (prefixes.take(number, text),)
+    return tuple(prefixes.take(number, piece) for piece in text.split("\r") if piece.strip())
 
 
 def _raw_lines(source: Source) -> Iterator[tuple[int, str]]:

@@ -5,12 +5,14 @@ import io
 import lzma
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
 from surefoot.errors import LogError
+from surefoot.readers.text.decoding import decoder, encoding_of
+from surefoot.readers.text.notebook import is_notebook, printed
 
 HEAD = 64 * 1024
 CHUNK = 1 << 20
@@ -35,10 +37,17 @@ class Source:
     Args:
         path: a file, or ``"-"`` for standard input.
         raw: an open binary stream to use in place of the path (standard input, tests).
+        keys: what the user says of the file: signal (or ``step``) -> key as it is written there.
     """
 
-    def __init__(self, path: Path | str, raw: IO[bytes] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        raw: IO[bytes] | None = None,
+        keys: Mapping[str, str] | None = None,
+    ) -> None:
         self.path = str(path)
+        self.keys: Mapping[str, str] = dict(keys or {})
         self.damage: str | None = None
         self._raw = raw if raw is not None else self._open(path)
         self.packing: str | None = None
@@ -49,6 +58,8 @@ class Source:
         self._stream = self._unpacked()
         self._head: bytes | None = None
         self._ended = False
+        self._converted = False
+        self._decode: Callable[[bytes], str] | None = None
 
     @property
     def name(self) -> str:
@@ -65,7 +76,7 @@ class Source:
         """The path, if it is a plain file that can be mapped and sought in."""
         if self.live or self.packing is not None or not Path(self.path).is_file():
             return None
-        return Path(self.path)
+        return None if self.head is not None and self._converted else Path(self.path)
 
     @property
     def head(self) -> bytes:
@@ -76,7 +87,9 @@ class Source:
                 taken += more
                 if self.live and b"\n" in taken:
                     break  # a pipe gives what it has: whoever follows it does not wait for more
-            self._head = bytes(taken)
+            self._head = self._as_utf8(bytes(taken))
+            if not self.live and is_notebook(self._head):
+                self._as_printed()
         return self._head
 
     def chunks(self, size: int = CHUNK) -> Iterator[bytes]:
@@ -84,7 +97,7 @@ class Source:
         if self.head:
             yield self.head
         while more := self._read(size):
-            yield more
+            yield more if self._decode is None else self._decode(more).encode()
 
     def whole(self, most: int = MOST_WHOLE) -> bytes:
         """All bytes.
@@ -101,6 +114,25 @@ class Source:
                     "one document"
                 )
         return bytes(taken)
+
+    def _as_utf8(self, head: bytes) -> bytes:
+        """The beginning of a text of wide characters as UTF-8; all that follows comes so, too."""
+        encoding = encoding_of(head)
+        if not encoding.startswith(("utf-16", "utf-32")):
+            return head
+        self._converted = True
+        self._decode = decoder(encoding).decode
+        return self._decode(head).encode()
+
+    def _as_printed(self) -> None:
+        """Put what a notebook's cells printed in place of the notebook."""
+        document = self.whole()
+        text = printed(document)
+        self._converted = self._converted or text is not None
+        self._stream = io.BytesIO(document if text is None else text)
+        self._decode = None
+        self._ended = False
+        self._head = self._stream.read(HEAD)
 
     def close(self) -> None:
         """Close the file."""

@@ -11,15 +11,22 @@ from surefoot.readers.text.line import Line
 _RANK = re.compile(
     r"""\s{0,8}(?:
       \[(?:default|rank|Rank\ |RANK\ |GPU|worker\ )(?P<torchrun>\d{1,6})\]:?      # torchrun
-    | \[\d{1,6},(?P<mpi>\d{1,6})\]<std(?:out|err)>:?                            # mpirun
+    | \[\d{1,6},(?:mpirank:)?(?P<mpi>\d{1,6})[^\]\n]{0,40}\]<std(?:out|err)>:?  # mpirun
+    | \[pod/[\w./-]{1,120}\]                                                    # kubectl
     | (?P<srun>\d{1,6}):(?=\s|\[)                                               # srun --label
     | \((?:RayTrainWorker|[A-Za-z_]{1,40})\ pid=\d+(?:,\ ip=[\d.]{7,15})?\)     # Ray
     | \[[A-Za-z][\w.-]{0,60}:(?P<colossal>\d{1,6})\]:?(?=\s)                    # [host:rank]
-    | [\w./-]{1,80}/(?P<replica>\d{1,6})\ (?=\[|[A-Z]\d{4}|[A-Z])               # torchx
     )\s?""",
     re.VERBOSE,
 )
-_HOST = re.compile(r"\s{0,8}(?:ip-[\d-]{7,15}|[A-Za-z][\w.-]{0,62}\d[\w.-]{0,20}):\s(?=\S)")  # pdsh
+_TORCHX = re.compile(r"[\w./-]{1,80}/(?P<replica>\d{1,6}) (?=\[|[A-Z])")
+# pdsh and docker compose: a host or service with a number in its name. One blank belongs to them:
+# what the trainer indents stays indented.
+_HOST = re.compile(
+    r"(?:ip-[\d-]{7,15}|(?:[a-z]{1,12}[-_.]?){0,3}(?:node|gpu|host|worker|trainer|slurm|compute|dgx|nid|"
+    r"master|cn|gn|r)[\w.-]{0,40}\d[\w.-]{0,20}|(?:\d{1,3}\.){3}\d{1,3}):\s(?=.)"
+    r"|[a-z][\w.-]{0,40}-\d{1,4}\s{1,20}\|\s"
+)
 _QUOTE = re.compile(r"(?:>\s?){1,4}")
 _CRI = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,20}) std(?:out|err) [FP] ")
 _SYSLOG = re.compile(
@@ -29,7 +36,7 @@ _SYSLOG = re.compile(
 _ISO = re.compile(
     r"\s{0,4}[\[(]?(?P<date>\d{4}[-/]\d\d[-/]\d\d)[ T_](?P<clock>\d\d:\d\d:\d\d)"
     r"(?P<part>[.,]\d{1,9})?"
-    r"(?P<zone>Z|[+-]\d\d:?\d\d)?[\])]?(?:\s*[|:-])?\s*"
+    r"(?P<zone>Z|[+-]\d\d:?\d\d)?[\])]?(?:\s*[|:-](?=\s))?\s*"
 )
 _BRACKET_LEVEL = re.compile(r"\[(?:rank|Rank|RANK)[ _]?(\d{1,6})\]")
 _SHIPPED = re.compile(
@@ -48,36 +55,40 @@ class Prefixes:
         if text[:40].lstrip(" ")[:1] == "{" and _SHIPPED.match(text):
             text = _payload(text)
         for _ in range(6):  # nested at most so deep; each turn takes something off
-            first = text[:16].lstrip(" ")[:1]
-            if not first or (
-                first.isalpha() is False and first not in "[(><" and not first.isdigit()
-            ):
+            for pattern in _patterns(text):
+                taken = pattern.match(text)
+                if taken is not None and taken.end() < len(text):
+                    break
+            else:
                 break
-            taken = _QUOTE.match(text) or _CRI.match(text) or _SYSLOG.match(text)
-            if taken is not None:
-                if taken.re is _CRI:
-                    time = timestamp(taken[1]) or time
-                text = text[taken.end() :]
-                continue
-            taken = _RANK.match(text)
-            if taken is not None:
+            if pattern is _ISO or pattern is _CRI:
+                time = timestamp(taken[1] if pattern is _CRI else taken[0]) or time
+            elif pattern is _RANK or pattern is _TORCHX:
                 told = next((n for n in taken.groups() if n is not None), None)
-                rank = int(told) if told is not None else rank
-                text = text[taken.end() :]
-                continue
-            taken = _ISO.match(text)
-            if taken is not None and taken.end() < len(text):
-                time = timestamp(taken[0]) or time
-                text = text[taken.end() :]
-                continue
-            taken = _HOST.match(text)
-            if taken is None:
-                break
+                if told is not None:  # within a rank of a node: the two together
+                    rank = int(told) if rank is None else rank * 1_000_000 + int(told)
             text = text[taken.end() :]
         if rank is None and "ank" in text[:200]:
             told_rank = _BRACKET_LEVEL.search(text, 0, 200)
             rank = int(told_rank[1]) if told_rank else None
         return Line(number, text, rank, time)
+
+
+def _patterns(text: str) -> tuple[re.Pattern[str], ...]:
+    """The prefixes that a line may begin with, by its first character."""
+    first = text[:9].lstrip(" ")[:1]
+    if first in "[(":
+        return (_RANK, _ISO) if first else ()
+    if first.isdigit():
+        return (_CRI, _RANK, _ISO, _HOST)
+    if first == ">":
+        return (_QUOTE,)
+    if first == "<" or (first.isupper() and text[6:7] in "0123456789 " and ":" in text[:20]):
+        return (_SYSLOG, _TORCHX)
+    if not first.isalpha():
+        return ()
+    start = text[:90]
+    return (_TORCHX, _HOST) if "/" in start else (_HOST,) if ": " in start or " | " in start else ()
 
 
 def timestamp(text: str) -> float | None:

@@ -1,0 +1,78 @@
+"""One JSON document: decoded, and if its end is missing, as much of it as is whole."""
+
+import json
+import re
+from typing import Any
+
+from surefoot.errors import LogError
+from surefoot.readers.text import Source
+from surefoot.readers.text.decoding import decoder, encoding_of
+
+MOST = 256 << 20
+"""Bytes of a document; decoded it takes several times as much memory."""
+
+_TOKEN = re.compile(r'"(?:[^"\\]+|\\.)*+"|[][{},"]', re.DOTALL)
+_CLOSING = {"{": "}", "[": "]"}
+
+
+def head_of(source: Source) -> bytes:
+    """The first bytes of a file as UTF-8 without a mark or leading blanks."""
+    head = source.head
+    if head[:1] in (b"{", b"["):
+        return head
+    encoding = encoding_of(head)
+    return decoder(encoding).decode(head).lstrip("\ufeff \t\r\n").encode()
+
+
+def is_lines(head: bytes) -> bool:
+    """Whether a file is an object a line, and not one document."""
+    first, _, rest = head.partition(b"\n")
+    return first[:1] == b"{" and first.rstrip()[-1:] == b"}" and bool(rest.strip())
+
+
+def document_of(source: Source) -> tuple[Any, int]:
+    """The document of a file, and how many objects and lists its end leaves open: 0 if it is whole.
+
+    Of a file that is cut short, what follows its last complete value is left out, and what is open
+    is closed. ``NaN`` and ``Infinity`` are numbers.
+
+    Raises:
+        LogError: if it is too large, nested too deeply, or no JSON even at its beginning.
+    """
+    data = source.whole(MOST)
+    encoding = encoding_of(data[:4096])
+    text = data.decode("utf-8-sig" if encoding == "utf-8" else encoding, errors="replace")
+    try:
+        return json.loads(text), 0
+    except RecursionError:
+        raise LogError(f"{source.name} is nested too deeply to be a log") from None
+    except ValueError as error:
+        first = error
+    kept, open_levels = _closed(text)
+    try:
+        return json.loads(kept), open_levels
+    except (ValueError, RecursionError):
+        raise LogError(f"{source.name} is no JSON document: {first}") from None
+
+
+def _closed(text: str) -> tuple[str, int]:
+    """The text up to its last complete value, closed; and how much was open there."""
+    stack: list[str] = []
+    best, held = 0, ""
+    for token in _TOKEN.finditer(text):
+        mark = token[0][0]
+        if token[0] == '"':  # a text that does not end
+            break
+        if mark in "{[":
+            stack.append(mark)
+        elif mark in "}]":
+            if not stack or _CLOSING[stack.pop()] != mark:
+                break
+            best, held = token.end(), "".join(stack)
+            if not stack:
+                break
+        elif mark == ",":
+            best, held = token.start(), "".join(stack)
+        if len(stack) > 900:
+            break
+    return text[:best] + "".join(_CLOSING[mark] for mark in reversed(held)), len(held)

@@ -1,0 +1,163 @@
+"""Tables of text: CSV, TSV, semicolons or blanks, with a header; ``step loss`` without one."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from surefoot.errors import LogError
+from surefoot.readers.formats import FileFormat
+from surefoot.readers.logs import _wandb_export as wandb_export
+from surefoot.readers.logs._cells import text_column
+from surefoot.readers.logs._csv_layout import Layout, cells_of, layout_of
+from surefoot.readers.logs._records import step_rank
+from surefoot.readers.logs._tables import Rows, known
+from surefoot.readers.points import Item, Note
+from surefoot.readers.text import Source
+from surefoot.readers.text.decoding import decoder, encoding_of
+
+if TYPE_CHECKING:
+    from surefoot.readers.logs._tables import Column
+
+CHUNK = 4 << 20
+"""Characters that are turned into numbers at once."""
+
+
+class CsvTable(FileFormat):
+    """A table whose header names something known, or what the user named."""
+
+    name = "csv"
+    title = "CSV table"
+    names: ClassVar[Mapping[str, tuple[str, float]]] = {}
+
+    def score(self, source: Source) -> float:
+        """See the base class."""
+        layout = layout_of(source.head, source.keys, growing=source.live)
+        if layout is None:
+            return 0.0
+        if layout.headless:
+            return 0.5
+        named = wandb_export.plain_names(layout.header)
+        steps = any(step_rank(name) is not None for name in named)
+        if any(key in layout.header for key in source.keys.values()):
+            return 0.98
+        if not known([name for name in named if step_rank(name) is None], {}):
+            return 0.3 if steps and _only_value(layout) else 0.0
+        return 0.97 if steps else 0.8
+
+    def read(self, source: Source) -> Iterator[Item]:
+        """See the base class."""
+        layout = layout_of(source.head, source.keys)
+        if layout is None:
+            raise LogError(
+                f"{source.name} is no table: its lines have no common columns of numbers"
+            )
+        told = known([n for n in wandb_export.plain_names(layout.header)], source.keys)
+        if not layout.headless and not told and (value := _only_value(layout)):
+            raise LogError(
+                f'{source.name} does not say what its column "{value}" is: name it, for example '
+                f"--map loss={value}"
+            )
+        keys = wandb_export.chosen(layout.header, source.keys, source.name)
+        if layout.headless:
+            yield Note("facts", data={"columns_are": "step loss, by their look: no header"})
+        rows = Rows(source.keys.get("step"))
+        for line, text in _pieces(source, layout):
+            try:
+                columns = _columns(text, layout, keys)
+            except csv.Error as error:
+                yield Note("unusable", line=line, data={"why": f"rows that are no table: {error}"})
+                continue
+            yield from rows.take(columns, line)
+
+
+def _only_value(layout: Layout) -> str | None:
+    """The column of a table with but one beside the step and the clock, as TensorBoard exports."""
+    rest = [
+        name
+        for name in layout.header
+        if step_rank(name) is None and name.lower() not in ("wall time", "time", "timestamp")
+    ]
+    return rest[0] if len(rest) == 1 and rest[0].lower() in ("value", "y", "scalar") else None
+
+
+def _pieces(source: Source, layout: Layout) -> Iterator[tuple[int, str]]:
+    """(number of the first line, text) of pieces of whole lines, without the header."""
+    decode = decoder(encoding_of(source.head)).decode
+    held, line, skip, size = [""], 1, layout.lines, 0
+    pending_return = ""
+    for chunk in source.chunks():
+        text = pending_return + decode(chunk)
+        pending_return = "\r" if text.endswith("\r") else ""
+        text = text.removesuffix("\r") if pending_return else text
+        held.append(text.replace("\r\n", "\n").replace("\r", "\n"))
+        size += len(text)
+        if size < CHUNK:
+            continue
+        whole = "".join(held)
+        end = whole.rfind("\n") + 1
+        while end > 0 and whole.count('"', 0, end) % 2:  # within a quoted cell
+            end = whole.rfind("\n", 0, end - 1) + 1
+        if end <= 0 and size < 16 * CHUNK:
+            continue
+        end = end or len(whole)
+        piece, held = whole[:end], [whole[end:]]
+        size = len(held[0])
+        count = piece.count("\n")
+        piece, begun = _without(piece, max(0, skip - line + 1)), max(line, skip + 1)
+        line += count
+        if piece.strip():
+            yield begun, piece
+    piece = _without("".join([*held, decode(b"", True)]), max(0, skip - line + 1))
+    if piece.strip():
+        yield max(line, skip + 1), _without_cut(piece, layout)
+
+
+def _without(text: str, lines: int) -> str:
+    """The text without its first lines."""
+    at = 0
+    for _ in range(lines):
+        at = text.find("\n", at) + 1
+        if not at:
+            return ""
+    return text[at:]
+
+
+def _without_cut(text: str, layout: Layout) -> str:
+    """The last lines of a file; of a last one that is cut, the cell in which it is cut is lost."""
+    if text.endswith("\n"):
+        return text
+    head, newline, last = text.rpartition("\n")
+    cells = cells_of(last, layout.separator)
+    if len(cells) >= len(layout.header):
+        return text
+    separator = "\t" if layout.separator == " " else layout.separator
+    return head + newline + separator.join(cells[:-1])
+
+
+def _columns(text: str, layout: Layout, keys: Mapping[str, str]) -> dict[str, "Column"]:
+    """The columns of a piece that hold numbers; rows without any cell are left out."""
+    import polars as pl
+
+    if layout.separator == " ":
+        cells = [line.split() for line in text.split("\n")]
+    else:
+        cells = list(
+            csv.reader(io.StringIO(text), delimiter=layout.separator, skipinitialspace=True)
+        )
+    if "#" in text:
+        cells = [row for row in cells if row and not row[0].lstrip().startswith("#")]
+    width = len(layout.header)
+    if set(map(len, cells)) != {width}:
+        cells = [[*row[:width], *[""] * (width - len(row))] for row in cells if row]
+    found = {}
+    for name, column in zip(layout.header, zip(*cells, strict=True), strict=False):
+        if name in keys:
+            series = pl.Series(name, column, dtype=pl.String)
+            numbers = text_column(series, decimal_comma=layout.decimal_comma)
+            if numbers is not None:
+                found[keys[name]] = numbers
+    return found
+
+
+FORMAT = CsvTable()

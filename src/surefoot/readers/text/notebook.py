@@ -1,0 +1,56 @@
+"""Jupyter notebooks: the text that their cells printed, as the log that it is."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_BEGINS = re.compile(rb'\s*\{\s*"(?:cells|metadata|nbformat|nbformat_minor|worksheets)"\s*:')
+_SIGNS = (b'"cell_type"', b'"nbformat"')
+
+
+def is_notebook(head: bytes) -> bool:
+    """Whether a file whose first bytes are ``head`` may be a notebook; :func:`printed` decides."""
+    head = head.removeprefix(b"\xef\xbb\xbf")
+    return _BEGINS.match(head) is not None and any(sign in head for sign in _SIGNS)
+
+
+def printed(notebook: bytes) -> bytes | None:
+    """What the cells of a notebook printed, one output after another, as UTF-8.
+
+    Standard output, standard error and plain-text results, in the order of the cells. None if the
+    bytes are no notebook after all, or a damaged one.
+    """
+    try:
+        document = json.loads(notebook)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(document, dict) or "nbformat" not in document:
+        return None
+    pieces = []
+    for cell in _cells(document):
+        for output in _dicts(cell.get("outputs")):
+            text = _text(output)
+            if text:
+                pieces.append(text if text.endswith("\n") else f"{text}\n")
+    return "".join(pieces).encode("utf-8", errors="replace")
+
+
+def _cells(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from _dicts(document.get("cells"))
+    for sheet in _dicts(document.get("worksheets")):  # notebooks of version 3
+        yield from _dicts(sheet.get("cells"))
+
+
+def _dicts(items: object) -> Iterator[dict[str, Any]]:
+    if isinstance(items, list):
+        yield from (item for item in items if isinstance(item, dict))
+
+
+def _text(output: dict[str, Any]) -> str:
+    data = output.get("data")
+    shown = data.get("text/plain") if isinstance(data, dict) else None
+    text = output.get("text", shown)
+    if isinstance(text, list):
+        return "".join(part for part in text if isinstance(part, str))
+    return text if isinstance(text, str) else ""
