@@ -8,10 +8,12 @@ both sides read it in turns, in one process, and must tell the same numbers.
 
 import argparse
 import logging
+import os
 import platform
 import random
 import time
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -50,10 +52,16 @@ def theirs(folder: Path) -> EventAccumulator:
     return accumulator
 
 
-def timed(read, folder: Path) -> tuple[float, EventAccumulator | Run]:
-    start = time.perf_counter()
+def timed(read, folder: Path) -> tuple[np.ndarray, EventAccumulator | Run]:
+    """Seconds by the clock and of the processor, and the result."""
+    wall, processor = time.perf_counter(), time.process_time()
     result = read(folder)
-    return time.perf_counter() - start, result
+    return np.array([time.perf_counter() - wall, time.process_time() - processor]), result
+
+
+def spread(numbers: list[float], digits: int) -> str:
+    least, most = min(numbers), max(numbers)
+    return f"{median(numbers):.{digits}f} [{least:.{digits}f}, {most:.{digits}f}]"
 
 
 def same(accumulator: EventAccumulator, run: Run) -> None:
@@ -81,20 +89,24 @@ def main() -> None:
             slow, accumulator = timed(theirs, folder)
             same(accumulator, run)
             del run, accumulator
-            rows.append((ours, slow, slow / ours))
+            rows.append((ours, slow))
     when = datetime.now(UTC).date()
     print(f"# Reading TensorBoard event files, {when}\n")
     print(
-        f"Python {platform.python_version()}, {platform.machine()}, {chosen.rounds} rounds in turn."
+        f"Python {platform.python_version()}, {platform.machine()}, "
+        f"tensorboard {version('tensorboard')}; {chosen.rounds} rounds in turn."
     )
     print(f"{chosen.points:,} points of {len(TAGS)} tags, {size / 1e6:.1f} MB.\n")
-    print("| side | median s | least | most |")
-    print("| --- | ---: | ---: | ---: |")
-    for name, column in (("surefoot, read_run", 0), ("EventAccumulator, all scalars", 1)):
-        told = [row[column] for row in rows]
-        print(f"| {name} | {median(told):.2f} | {min(told):.2f} | {max(told):.2f} |")
-    ratios = [row[2] for row in rows]
-    print(f"\nRatio {median(ratios):.1f} [{min(ratios):.1f}, {max(ratios):.1f}], asked ≥ 10.")
+    print("Median of the rounds [least, most].\n")
+    print("| | seconds | of the processor |")
+    print("| --- | ---: | ---: |")
+    for name, side in (("surefoot, read_run", 0), ("EventAccumulator, all scalars", 1)):
+        wall, processor = ([row[side][n] for row in rows] for n in (0, 1))
+        print(f"| {name} | {spread(wall, 2)} | {spread(processor, 2)} |")
+    wall, processor = ([row[1][n] / row[0][n] for row in rows] for n in (0, 1))
+    print(f"| **ratio**, asked ≥ 10 | {spread(wall, 1)} | {spread(processor, 1)} |")
+    load = ", ".join(f"{number:.1f}" for number in os.getloadavg())
+    print(f"\nLoad average at the end: {load} on {os.cpu_count()} processors.")
     print(
         f"\nCommand: `python benchmarks/read_tensorboard.py --points {chosen.points} "
         f"--rounds {chosen.rounds}`."

@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-COMMANDS = ["train", "report", "export", "data", "explain"]
+COMMANDS = ["train", "diagnose", "check", "report", "export", "data", "explain"]
 
 TYPER = {"typer", "click", "shellingham", "typing_extensions", "annotated_doc"}
 COERCION = {"pydantic", "pydantic_core", "annotated_types", "typing_inspection"}

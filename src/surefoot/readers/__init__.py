@@ -12,7 +12,8 @@
 Nothing that is read is ever executed or unpickled.
 """
 
+from surefoot.readers.configs import Configs, read_configs, read_spec
 from surefoot.readers.follow import Following
 from surefoot.readers.run import read_run
 
-__all__ = ["Following", "read_run"]
+__all__ = ["Configs", "Following", "read_configs", "read_run", "read_spec"]

@@ -1,34 +1,40 @@
 """What was read of one or several files, as one Run."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from surefoot.readers.attempts import overlaps, winning
+from surefoot.readers.configs import Configs
 from surefoot.readers.gaps import gaps_of
 from surefoot.readers.gather import Gathered
 from surefoot.readers.names import Name
 from surefoot.readers.places import fold_places
 from surefoot.readers.recognise import Guess
-from surefoot.records import (
-    ArchitectureSpec,
-    BatchSpec,
-    CheckpointInfo,
-    Event,
-    ParallelismSpec,
-    Run,
-    ScheduleSpec,
-    Source,
-    TrainSpec,
-)
+from surefoot.records import CheckpointInfo, Event, Run, Source, TrainSpec
 
 if TYPE_CHECKING:
     import polars
 
 Read = tuple[Path, Gathered, list[Guess]]
+"""A file, what it held, and the guesses of its format."""
+
+FACTS = {
+    "steps": "schedule.steps",
+    "vocab_size": "architecture.vocab_size",
+    "world_size": "parallelism.world_size",
+    "global_batch_size": "batch.global_size",
+}
+"""What logs state of what was asked, and the field of the normal form that it is."""
 
 
-def assemble(paths: Sequence[str], read: Sequence[Read], problems: Sequence[str]) -> Run:
+def assemble(
+    paths: Sequence[str],
+    read: Sequence[Read],
+    problems: Sequence[str],
+    asked: Configs | None = None,
+) -> Run:
     """One Run of some files.
 
     Files that tell other quantities of the same steps are joined; files that tell the same ones
@@ -38,6 +44,7 @@ def assemble(paths: Sequence[str], read: Sequence[Read], problems: Sequence[str]
         paths: as the user named them.
         read: what each file held, in the order of their names.
         problems: files that could not be read.
+        asked: what the configuration files beside them say.
     """
     chosen, left = _one_family(read)
     chosen = _in_order(chosen)
@@ -81,7 +88,7 @@ def assemble(paths: Sequence[str], read: Sequence[Read], problems: Sequence[str]
     label = Path(paths[0]).name if paths[0] != "-" else "standard input"
     return Run(
         name=label,
-        spec=_spec(label, chosen[0], facts),
+        spec=_spec(label, chosen[0], facts, asked),
         signals=kept,
         superseded=lost if len(lost) else None,
         places=places,
@@ -93,29 +100,20 @@ def assemble(paths: Sequence[str], read: Sequence[Read], problems: Sequence[str]
     )
 
 
-def _spec(label: str, first: Read, facts: Mapping[str, Any]) -> TrainSpec:
-    """What the log itself states of what was asked."""
-
-    def whole(name: str) -> int | None:
-        value = facts.get(name)
-        return value if isinstance(value, int) and value > 0 else None
-
-    stated = {
-        "schedule.steps": whole("steps"),
-        "architecture.vocab_size": whole("vocab_size"),
-        "parallelism.world_size": whole("world_size"),
-        "batch.global_size": whole("global_batch_size"),
-    }
+def _spec(label: str, first: Read, facts: Mapping[str, Any], asked: Configs | None) -> TrainSpec:
+    """What was asked: of the configuration files, and beyond them what the log itself states."""
+    spec = asked.spec if asked is not None else TrainSpec(trainer=first[2][0].format.title)
     source = Source(kind="log", file=str(first[0]))
-    return TrainSpec(
-        name=label,
-        trainer=first[2][0].format.title,
-        schedule=ScheduleSpec(steps=stated["schedule.steps"]),
-        architecture=ArchitectureSpec(vocab_size=stated["architecture.vocab_size"]),
-        parallelism=ParallelismSpec(world_size=stated["parallelism.world_size"]),
-        batch=BatchSpec(global_size=stated["batch.global_size"]),
-        sources={path: source for path, value in stated.items() if value is not None},
-    )
+    sources = dict(spec.sources)
+    sections: dict[str, Any] = {}
+    for fact, path in FACTS.items():
+        section, _, name = path.partition(".")
+        value = facts.get(fact)
+        held = sections.get(section, getattr(spec, section))
+        if isinstance(value, int) and value > 0 and getattr(held, name) is None:
+            sections[section] = replace(held, **{name: value})
+            sources[path] = source
+    return replace(spec, name=spec.name or label, sources=sources, **sections)
 
 
 def _described(guesses: Sequence[Guess]) -> dict[str, Any]:

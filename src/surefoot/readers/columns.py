@@ -124,7 +124,7 @@ def numbers(field: "Bytes") -> "tuple[Floats, Flags]":
     import numpy as np
 
     columns = np.ascontiguousarray(field.T)  # a column of bytes is read as one stretch of memory
-    width, count = columns.shape
+    count = columns.shape[1]
     constant = (columns == columns[:, :1]).all(axis=1).tolist()
     digits = ((columns - _ZERO) <= 9).all(axis=1).tolist()
     if all(constant):

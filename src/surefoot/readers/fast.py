@@ -377,6 +377,11 @@ def _merged(chunk: _Chunk, slow: list[tuple[int, Item]], before: int) -> Iterato
             rows = rows[own]
         for key, values in part.values.items():
             told.setdefault(key, []).append((rows, values[own]))
+    if bool((steps[1:] > steps[:-1]).all()) and not any(_restarts(item) for _, item in other):
+        # Nothing hangs on where in the chunk these were told: no cut is made for them.
+        yield from (item for _, item in other if isinstance(item, Note))
+        other = [(index, item) for index, item in other if not isinstance(item, Note)]
+        other = [pair for pair in other if not _joins(pair[1], steps, told)]
     whole = {key: _joined(pieces) for key, pieces in told.items()}
     begin = 0
     rank = parts[0].rank if parts else None
@@ -388,6 +393,24 @@ def _merged(chunk: _Chunk, slow: list[tuple[int, Item]], before: int) -> Iterato
         yield item
     if len(lines) > begin:
         yield _block(steps, whole, times, lines, begin, len(lines), rank, before)
+
+
+def _restarts(item: Item) -> bool:
+    return isinstance(item, Note) and item.kind in ("resumed", "update_skipped")
+
+
+def _joins(item: Item, steps: Any, told: dict[str, list[tuple[Any, Any]]]) -> bool:
+    """Put a validation result beside the record of its step, if the chunk has one."""
+    import numpy as np
+
+    if not isinstance(item, Point) or item.step is None or not item.evaluation:
+        return False
+    row = int(np.searchsorted(steps, item.step))
+    if row == len(steps) or steps[row] != item.step:
+        return False
+    for key, value in item.values.items():
+        told.setdefault(key, []).append((np.array([row]), np.array([value])))
+    return True
 
 
 def _single(told: tuple[int, Item]) -> _Part | None:

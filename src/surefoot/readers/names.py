@@ -68,7 +68,13 @@ class Names:
         """The name of a key."""
         name = self._known.get(key)
         if name is None:
-            name = self._known[key] = self._find(key)
+            name = self._find(key)
+            if key not in self._mapped and name.column in self._mapped.values():
+                # The user named another key of this signal: this one keeps a name of its own.
+                stem = split_unit(key)[0] or "value"
+                column = f"{stem}_2" if stem == name.column else stem
+                name = Name(column, name.factor, key, False)
+            self._known[key] = name
         return name
 
     @property
@@ -130,7 +136,8 @@ def split_unit(key: str) -> tuple[str, str]:
         if head and last in ("ms", "bytes", "gib", "mib", "gb", "mb"):
             unit, stem = last, head
         elif head and last in ("s", "secs", "seconds") and "per" not in head.split("_"):
-            unit, stem = last, head
+            if stem not in ALIASES:  # tok/s is a rate
+                unit, stem = last, head
     return stem, unit
 
 

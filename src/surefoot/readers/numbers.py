@@ -13,12 +13,15 @@ BYTES = {
 }  # fmt: skip
 
 NUMBER = (
-    r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|NaN|NAN|inf|Inf|INF|[Ii]nfinity)"
+    r"[-+]?(?:\d+(?:,\d+)*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
+    r"|[-+]?(?:nan|NaN|NAN|inf|Inf|INF|[Ii]nfinity)"
 )
 """Pattern of a number, without group; linear, since no part of it can match what another does."""
 
-_SHORT = re.compile(r"([-+]?\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?)\s*([KMBGT])")
-_SIZE = re.compile(r"([-+]?\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?)\s*([KMGT]?i?B)\b", re.IGNORECASE)
+_SHORT = re.compile(r"([-+]?\d+(?:,\d+)*(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*([KMBGT])")
+_SIZE = re.compile(
+    r"([-+]?\d+(?:,\d+)*(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*([KMGT]?i?B)\b", re.IGNORECASE
+)
 _WORDS = {
     "nan": math.nan, "-nan": math.nan, "+nan": math.nan,
     "inf": math.inf, "+inf": math.inf, "-inf": -math.inf,

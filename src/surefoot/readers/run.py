@@ -1,12 +1,13 @@
 """Reading a run, whoever trained it: a log, several of one run, a folder, surefoot's own folder."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from surefoot import runs
-from surefoot.errors import LogError
+from surefoot.errors import ConfigError, LogError
 from surefoot.readers import fast
-from surefoot.readers.assemble import assemble
+from surefoot.readers.assemble import Read, assemble
+from surefoot.readers.configs import Configs, configs_in_log, read_configs
 from surefoot.readers.formats import LineFormat, LogFormat
 from surefoot.readers.gather import Gathered, gather
 from surefoot.readers.logs import formats
@@ -47,19 +48,41 @@ def read_run(
     if len(paths) == 1 and first.is_dir() and (first / "spec.toml").is_file():
         return runs.open(first)
     forced = formats().lookup(format_in) if format_in else None
-    files = [file for path in paths for file in files_of(Path(path))]
-    read = []
-    problems = []
+    named = [Path(path) for path in paths]
+    files = [file for path in named for file in files_of(path)]
+    read: list[Read] = []
+    other: list[Path] = []
+    problems: list[str] = []
+    failure: LogError | None = None
     for file in files:
         try:
             read.append((file, *read_file(file, forced, mapping)))
         except LogError as error:
-            if len(files) == 1:
-                raise
-            problems.append(str(error))
+            failure = failure or error
+            if file in named and not _is_configuration(file):
+                problems.append(str(error))
+            other.append(file)
     if not read:
-        raise LogError(problems[0] if problems else f"no log in {paths[0]}")
-    return assemble([str(path) for path in paths], read, problems)
+        if failure is not None and len(files) == 1:
+            raise failure
+        raise LogError(problems[0] if problems else f"no file in {paths[0]} holds metrics")
+    return assemble([str(path) for path in paths], read, problems, asked(read, other))
+
+
+def asked(read: Sequence[Read], other: Sequence[Path]) -> Configs | None:
+    """What was asked of a run: of files beside its logs, or of the argument dump in one."""
+    configs = [path for path in other if _is_configuration(path)]
+    try:
+        return read_configs(*configs) if configs else configs_in_log(read[0][0])
+    except ConfigError:
+        return None
+
+
+def _is_configuration(path: Path) -> bool:
+    try:
+        return path.stat().st_size <= LARGEST_CONFIG and bool(read_configs(path).files)
+    except (ConfigError, OSError):
+        return False
 
 
 def files_of(path: Path) -> list[Path]:
@@ -71,6 +94,9 @@ def files_of(path: Path) -> list[Path]:
 
 
 MOST_FILES = 200
+"""Files of a folder that are looked at."""
+LARGEST_CONFIG = 1 << 20
+"""Bytes of a file beside the logs that may be a configuration."""
 
 
 def read_file(

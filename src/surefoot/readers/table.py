@@ -26,13 +26,19 @@ MOST_CELLS = 1 << 23
 
 
 class Column:
-    """Values of one column and the rows they are of; most rows of a log lack some column."""
+    """Values of one column and the rows they are of; ``rows`` is None while no row lacks one."""
 
     __slots__ = ("rows", "values")
 
     def __init__(self) -> None:
-        self.rows = array("q")
+        self.rows: array[int] | None = None
         self.values = array("d")
+
+    def spread(self, row: int) -> "array[int] | None":
+        """Where the rows are to be put down, if the next value is of ``row``; None if nowhere."""
+        if self.rows is None and len(self.values) != row:
+            self.rows = array("q", range(len(self.values)))
+        return self.rows
 
 
 class Table:
@@ -112,8 +118,10 @@ class Table:
             if not len(told.values):
                 continue
             column = self.columns.setdefault(told.column, Column())
-            rows = np.arange(count) if told.rows is None else told.rows
-            column.rows.frombytes((rows + begin).astype(np.int64, copy=False).tobytes())
+            held = column.spread(begin if told.rows is None else -1)
+            if held is not None:
+                rows = np.arange(count) if told.rows is None else told.rows
+                held.frombytes((rows + begin).astype(np.int64, copy=False).tobytes())
             column.values.frombytes(np.ascontiguousarray(told.values, np.float64).tobytes())
             self._cells += len(told.values)
         self._bounded()
@@ -126,7 +134,9 @@ class Table:
             column = self.columns.get(name)
             if column is None:
                 column = self.columns[name] = Column()
-            column.rows.append(number)
+            rows = column.spread(number)
+            if rows is not None:
+                rows.append(number)
             column.values.append(value)
         self._cells += len(row)
         if number >= MOST_ROWS or self._cells > MOST_CELLS:
@@ -162,13 +172,15 @@ class Table:
         }
         for name in list(self.columns):
             column = self.columns.pop(name)
-            rows = np.frombuffer(column.rows, np.int64)
-            values = np.full(count, np.nan)
-            values[rows] = np.frombuffer(column.values, np.float64)
-            series = pl.Series(name, values)
-            if len(rows) < count:
-                told = np.zeros(count, bool)
-                told[rows] = True
+            held = column.spread(count)
+            values = np.frombuffer(column.values, np.float64)
+            if held is None:
+                series = pl.Series(name, values)
+            else:
+                rows = np.frombuffer(held, np.int64)
+                full, told = np.full(count, np.nan), np.zeros(count, bool)
+                full[rows], told[rows] = values, True
+                series = pl.Series(name, full)
                 series = series.to_frame().select(
                     pl.when(pl.Series("told", told)).then(pl.col(name)).alias(name)
                 )[name]

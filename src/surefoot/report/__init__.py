@@ -9,6 +9,7 @@
     to_json("report", ["runs/a"], findings, summary=overview(run))   # of --format json
 """
 
+from surefoot.report.asked import asked, asked_json
 from surefoot.report.contract import json_schema, to_json
 from surefoot.report.overview import overview
 from surefoot.report.page import render_html, write_html
@@ -16,6 +17,8 @@ from surefoot.report.terminal import summary
 from surefoot.report.text import plain, render_findings
 
 __all__ = [
+    "asked",
+    "asked_json",
     "json_schema",
     "overview",
     "plain",

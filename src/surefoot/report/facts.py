@@ -100,7 +100,6 @@ class Facts:
         done = number(self.last_step or 0)
         return done if self.planned_steps is None else f"{done} of {self.planned_steps:,}"
 
-
     def span(self) -> str:
         """``31,194 to 31,251 (58 recorded)``, of a run that another trainer's log tells."""
         if self.first_step is None or self.last_step is None:

@@ -53,6 +53,7 @@ def render_html(run: Run, findings: Iterable[Finding]) -> str:
         sections.findings(findings),
         sections.problems(run),
         sections.charts(known, drawn, missing),
+        tables.reading(run),
         tables.checkpoints(run),
         tables.recipe(run),
         tables.environment(run),

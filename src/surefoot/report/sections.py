@@ -20,19 +20,24 @@ MOST_FINDINGS = 200
 
 def header(run: Run, known: Facts, findings: Sequence[Finding]) -> str:
     """Name, status and the numbers to know first."""
-    detail = f" <span class='muted'>&ensp;{_text(known.status.detail)}</span>"
+    if run.reading:  # another trainer's log has no ledger that could tell how it stands
+        word, detail = "log", str(run.reading.get("title", ""))
+    else:
+        word, detail = known.status.word, known.status.detail
+    shown = f" <span class='muted'>&ensp;{_text(detail)}</span>"
     path = f"<p class='muted wrap'>{_text(run.path)}</p>" if run.path else ""
     return (
         "<header><div class='title'>"
         f"<h1>{_text(run.name)}</h1>"
-        f"<span class='chip {known.status.word}'>{known.status.word}</span>"
-        f"{detail if known.status.detail else ''}</div>{path}"
-        f"<dl class='facts'>{_facts(known, findings)}</dl></header>"
+        f"<span class='chip {word}'>{word}</span>"
+        f"{shown if detail else ''}</div>{path}"
+        f"<dl class='facts'>{_facts(run, known, findings)}</dl></header>"
     )
 
 
-def _facts(known: Facts, findings: Sequence[Finding]) -> str:
-    cards = [("Steps", known.progress(), "; ".join(filter(None, (known.gaps, _restarts(known)))))]
+def _facts(run: Run, known: Facts, findings: Sequence[Finding]) -> str:
+    steps = known.span() if run.reading else known.progress()
+    cards = [("Steps", steps, "; ".join(filter(None, (known.gaps, _restarts(known)))))]
     if known.loss_last is None:
         cards.append(("Loss", "not recorded", ""))
     else:

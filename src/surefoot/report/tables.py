@@ -7,6 +7,7 @@ from typing import Any
 
 from surefoot.records import Run, Source, to_json
 from surefoot.report.facts import flat, standing
+from surefoot.report.reading import reading_rows
 from surefoot.report.text import count, plain
 
 MOST_EVENTS = 400
@@ -23,6 +24,15 @@ def checkpoints(run: Run) -> str:
     ]
     made = table("Newest first", ("step", "status", "folder"), rows)
     return f"<section id='checkpoints'><h2>Checkpoints</h2>{made}</section>"
+
+
+def reading(run: Run) -> str:
+    """How another trainer's log was read; "" for a run folder of surefoot."""
+    rows = reading_rows(run)
+    if not rows:
+        return ""
+    made = table("What the log was taken for, and what of it was used", ("what", ""), rows)
+    return f"<section id='reading'><h2>How it was read</h2>{made}</section>"
 
 
 def recipe(run: Run) -> str:

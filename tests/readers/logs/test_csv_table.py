@@ -41,9 +41,10 @@ def test_a_plain_table(read_text):
         PLAIN.replace("step,", "# step,").replace(",", " "),
         '"step","loss","lr"\n' + PLAIN.partition("\n")[2].replace("2.25", '"2.25"'),
         PLAIN.removesuffix("\n"),
+        "sep=;\n" + PLAIN.replace(",", ";"),
     ],
     ids=["crlf", "cr", "tabs", "semicolons", "blanks after", "blanks", "comments", "# header",
-         "quoted", "no last end"],
+         "quoted", "no last end", "sep="],
 )  # fmt: skip
 def test_ways_of_writing_it(read_text, text):
     run = read_text(text)
@@ -55,6 +56,14 @@ def test_ways_of_writing_it(read_text, text):
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le"])
 def test_encodings(read_text, encoding):
     assert column(read_text(PLAIN, encoding=encoding), "step") == [1, 2, 3]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "gb18030"])
+def test_names_in_chinese(read_text, encoding):
+    run = read_text("步数,训练损失,学习率\n1,2.5,0.1\n2,2.25,0.2\n", encoding=encoding)
+    assert column(run, "step") == [1, 2]
+    assert column(run, "loss") == [2.5, 2.25]
+    assert column(run, "learning_rate") == [0.1, 0.2]
 
 
 def test_decimal_commas(read_text):
@@ -103,6 +112,22 @@ def test_lightning_alternates_rows_of_training_and_validation(read_text):
     assert len(run.reading["attempts"]) == 1
 
 
+def test_the_history_of_a_trainer_as_pandas_writes_it(read_text):
+    run = read_text(
+        ",loss,learning_rate,epoch,step,eval_loss,train_runtime,train_loss\n"
+        "0,2.5,0.1,0.1,10,,,\n"
+        "1,,,0.1,10,2.75,,\n"
+        "2,2.25,0.2,0.2,20,,,\n"
+        "3,,,0.2,20,,60.5,9.5\n"
+    )
+    assert column(run, "step") == [10, 20]
+    assert column(run, "loss") == [2.5, 2.25]
+    assert column(run, "validation_loss") == [2.75, None]
+    assert set(run.signals.columns) == {
+        "step", "attempt", "loss", "learning_rate", "epoch", "validation_loss", "train_runtime"
+    }  # fmt: skip
+
+
 def test_a_restart_is_an_attempt_also_when_the_header_is_written_again(read_text):
     run = read_text(PLAIN + "step,loss,lr\n2,2.0,2.000e-04\n3,1.75,3.000e-04\n4,1.5,4.0e-04\n")
     assert [(a["first"], a["last"]) for a in run.reading["attempts"]] == [(1, 3), (2, 4)]
@@ -128,6 +153,13 @@ def test_the_user_names_the_columns(read_text):
     run = read_text(text, mapping={"loss": "q", "step": "k"})
     assert column(run, "step") == [5, 6]
     assert column(run, "loss") == [2.5, 2.25]
+
+
+def test_what_the_user_names_stands_before_what_is_known(read_text):
+    text = "step,loss,train/ce\n1,9.5,2.5\n2,9.25,2.25\n"
+    run = read_text(text, mapping={"loss": "train/ce"})
+    assert column(run, "loss") == [2.5, 2.25]
+    assert column(run, "loss_2") == [9.5, 9.25]
 
 
 def test_wall_clock_is_the_time_of_a_row(read_text):
@@ -169,6 +201,33 @@ def test_an_export_of_several_runs_asks_which(read_text):
     run = read_text(text, mapping={"loss": "b - loss"})
     assert column(run, "step") == [0]
     assert column(run, "loss") == [3.5]
+
+
+def test_a_number_a_row_beside_its_name(read_text):
+    by_step = "step,tag,value\n1,train/loss,2.5\n1,lr,0.1\n2,train/loss,2.25\n2,lr,0.2\n"
+    run = read_text(by_step)
+    assert column(run, "step") == [1, 2]
+    assert column(run, "loss") == [2.5, 2.25]
+    assert column(run, "learning_rate") == [0.1, 0.2]
+    by_tag = "run,metric,step,value\na,loss,1,2.5\na,loss,2,nan\na,lr,1,0.1\na,lr,2,0.2\n"
+    run = read_text(by_tag)
+    assert column(run, "step") == [1, 2]
+    assert column(run, "learning_rate") == [0.1, 0.2]
+    assert len(run.reading["attempts"]) == 1
+    again = by_step.replace("2,", "3,") + by_step.partition("\n")[2].replace("1,", "0,")
+    assert [a["first"] for a in read_text(again).reading["attempts"]] == [1, 0]
+
+
+def test_columns_of_splits_are_not_runs(read_text):
+    run = read_text("step,train - loss,val - loss\n1,2.5,3.5\n2,2.25,3.25\n")
+    assert column(run, "loss") == [2.5, 2.25]
+    assert column(run, "validation_loss") == [3.5, 3.25]
+
+
+def test_damage_within_a_table_leaves_the_rest(read_text):
+    run = read_text(f"step,loss\n1,2.5\n2,\0\0\0\n\0\0\n3,2.0\n4,{'9' * 200_000}\n5,1.5\n")
+    assert column(run, "step") == [1, 3, 5]
+    assert column(run, "loss") == [2.5, 2.0, 1.5]
 
 
 def test_pairs_without_a_header(read_text):

@@ -62,11 +62,13 @@ def test_the_engines_lines(read_text):
 
 def test_a_pipelines_lines(read_text):
     run = read_text(
+        f"{HEAD}step=10, skipped=1, lr=[9.5e-06], mom=[(0.9, 0.95)]\n"
         "steps: 10 loss: 5.2500 iter time (s): 0.125 samples/sec: 256.000\n"
         "steps: 20 loss: nan iter time (s): 0.250 samples/sec: 128.000\n"
     )
     first, second = run.signals.rows(named=True)
-    assert (first["step"], first["loss"]) == (10, 5.25)
+    assert run.reading["format"] == "deepspeed-losses"
+    assert (first["step"], first["loss"], first["learning_rate"]) == (10, 5.25, 9.5e-6)
     assert (first["step_time"], first["samples_per_second"]) == (0.125, 256.0)
     assert math.isnan(second["loss"])
 
@@ -155,6 +157,8 @@ def test_what_is_of_others_is_not_read(text):
         "epoch=0/micro_step=1/global_step=1, SamplesPerSec=" + "A1=" * 2**18,
         "OVERFLOW! Rank 1 " * 2**15,
         "ppl: 1" * 2**17,
+        "ppl: " + "1" * 2**20 + "|",
+        "time (ms) | a: " + "1" * 2**20 + "|",
         "Epoch: 0, Step: 1, " * 2**15,
         "steps: 1 loss: 1 " * 2**15,
     ],

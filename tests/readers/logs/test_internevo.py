@@ -160,6 +160,7 @@ def test_what_is_of_others_is_not_read(text):
         "tgs loss= step=1 " + "grad_norm={" * 2**16,
         "tgs loss= step=1 grad_norm={" + "'a': 1, " * 2**16,
         "Validation on " * 2**16,
+        "tgs loss= step=" + "1" * 2**20 + "x",
     ],
 )
 def test_time_is_linear(text):

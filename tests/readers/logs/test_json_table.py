@@ -1,12 +1,18 @@
 """Golden values of Megatron, baselines of MindSpeed-LLM, other JSON documents."""
 
+import io
 import json
 import math
+import time
 
 import pytest
 
 from surefoot.errors import LogError
 from surefoot.readers import read_run
+from surefoot.readers.logs.json_table import FORMATS
+from surefoot.readers.logs.trainer_state import TrainerState
+from surefoot.readers.logs.wandb_summary import WandbSummary
+from surefoot.readers.text import Source
 
 from ..conftest import REAL, column
 
@@ -120,11 +126,30 @@ def test_other_documents(read_text, document, indent):
     assert column(run, "learning_rate") == [1e-3, 2e-3, 3e-3]
 
 
+def test_records_one_after_another_over_several_lines(read_text):
+    text = "\n".join(json.dumps(row, indent=2) for row in ROWS)
+    run = read_text(text)
+    assert column(run, "step") == [10, 20, 30]
+    assert column(run, "loss") == [2.5, None, 2.0]
+    assert run.problems == ()
+
+
 def test_an_object_of_steps_for_each_metric(read_text):
     run = read_text(json.dumps({"loss": {"100": 2.5, "200": 2.25}, "grad_norm": {"200": 0.5}}))
     assert column(run, "step") == [100, 200]
     assert column(run, "loss") == [2.5, 2.25]
     assert column(run, "grad_norm") == [None, 0.5]
+
+
+def test_an_object_of_metrics_for_each_step(read_text):
+    document = {
+        "0": {"lm loss": "1.25E+01", "elapsed time per iteration (ms)": 500.0},
+        "1": {"lm loss": "1.15E+01", "elapsed time per iteration (ms)": 250.0},
+    }
+    run = read_text(json.dumps(document, indent=4))
+    assert column(run, "step") == [0, 1]
+    assert column(run, "loss") == [12.5, 11.5]
+    assert column(run, "step_time") == [0.5, 0.25]
 
 
 def test_lists_without_a_step_are_rows(read_text):
@@ -148,6 +173,8 @@ def test_the_user_names_columns(read_text):
         [1, 2, 3],
         [],
         {"a": [[1, 2]]},
+        {"epoch": 1.0, "train_loss": 2.5, "train_runtime": 90.5},
+        {"lr": 0.1, "steps": 7, "betas": [0.9, 0.95], "layers": [{"size": 4}]},
     ],
 )
 def test_what_is_no_log(read_text, document):
@@ -161,6 +188,19 @@ def test_deep_nesting_ends_in_an_error(read_text, text):
         read_text(text)
     with pytest.raises(LogError):
         read_text(text, format_in="json")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b'"' * 65536, b'{"a": [' + b" " * 65000, b'{"' + b"a" * 65000, b'{"a":' * 13000, b"[" * 65536,
+     b'{"loss": "' * 6000, b"{" + b'"a" : {' * 8000, b"[ { " * 16000]
+)  # fmt: skip
+def test_a_look_is_cheap(head):
+    begin = time.perf_counter()
+    for kind in (*FORMATS, TrainerState(), WandbSummary()):
+        with Source("a.json", raw=io.BytesIO(head)) as source:
+            kind.score(source)
+    assert time.perf_counter() - begin < 2.0
 
 
 def golden_files():

@@ -109,7 +109,7 @@ def test_llamafactory(read_text):
 def test_ms_swift(read_text):
     rows = [
         {"loss": 1.5, "token_acc": 0.75, "grad_norm": 4.0, "learning_rate": 1e-6,
-         "memory(GiB)": 2.5, "train_speed(iter/s)": 0.25, "epoch": 0.1,
+         "memory(GiB)": 2.5, "train_speed(s/it)": 4.0, "epoch": 0.1,
          "global_step/max_steps": "1/30", "percentage": "3.33%", "elapsed_time": "2s"},
         {"eval_loss": 1.25, "eval_token_acc": 0.5, "eval_runtime": 3.0, "epoch": 0.1,
          "global_step/max_steps": "1/30", "percentage": "3.33%"},
@@ -124,6 +124,7 @@ def test_ms_swift(read_text):
     assert column(run, "validation_loss")[0] == 1.25
     assert column(run, "validation_accuracy")[0] == 0.5
     assert column(run, "accuracy")[0] == 0.75
+    assert column(run, "step_time")[0] == 4.0
     assert column(run, "memory")[0] == 2.5 * 2**30
     assert run.reading["facts"]["steps"] == 30
     assert run.reading["facts"]["run_train_loss"] == 1.0
@@ -199,6 +200,25 @@ def test_weights_and_biases_counts_calls_and_the_trainer_counts_steps(read_text)
     assert column(run, "system_gpu") == [5.0, None]
 
 
+def test_the_mean_of_the_run_is_not_a_loss(read_text):
+    rows = [
+        {"_step": 0, "train/loss": 2.5, "train/global_step": 10},
+        {"_step": 1, "train/train_loss": 9.5, "train/train_runtime": 60, "train/global_step": 20},
+    ]
+    run = read_text(written(*rows))
+    assert column(run, "loss") == [2.5, None]
+    run = read_text("step,train_loss,loss,train_runtime\n1,,2.5,\n2,,2.25,\n2,9.5,,60\n")
+    assert column(run, "loss") == [2.5, 2.25]
+
+
+def test_the_time_as_text(read_text):
+    text = written(
+        {"timestamp": "2025-01-02T03:04:05Z", "step": 1, "loss": 2.5},
+        {"timestamp": "2025-01-02T03:04:07Z", "step": 2, "loss": 2.25},
+    )
+    assert column(read_text(text), "timestamp") == [1735787045.0, 1735787047.0]
+
+
 def test_only_the_logger_counts(read_text):
     run = read_text(written({"_step": 3, "loss": 2.0}, {"_step": 4, "loss": 1.5}))
     assert column(run, "step") == [3, 4]
@@ -238,6 +258,7 @@ def test_records_like_the_one_before_mean_the_same_as_alone():
         {"step": 5.0, "loss": True, "_timestamp": 1.7e9, "_step": 4},
         {"step": 6, "loss": math.inf, "_timestamp": 1.7e9, "_step": 5},
         {"step": 7, "loss": {"ce": 1.5}, "_timestamp": 1.7e9, "_step": 6},
+        {"step": 9, "loss": 10**400, "_timestamp": 1.7e9, "_step": 8},
         {"step": 8, "loss": [1.5, 2.5], "_timestamp": 1.7e9, "_step": 7},
     ]
     together, _ = fed(*rows)

@@ -82,7 +82,8 @@ def test_every_field_of_two_runs(read_text):
     assert new[1]["train_time"] == pytest.approx(0.071)
     assert new[1]["step_avg"] == pytest.approx(0.071)
     old = {row["step"]: row for row in run.superseded.rows(named=True)}
-    assert math.isnan(old[2]["loss"]) and old[2]["validation_loss"] == 8.25
+    assert math.isnan(old[2]["loss"])
+    assert old[2]["validation_loss"] == 8.25
     assert old[3]["loss"] == math.inf
     assert old[3]["memory"] == 31200 * 2**20
     assert old[3]["memory_reserved"] == 40000 * 2**20

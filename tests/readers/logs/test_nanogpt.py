@@ -7,7 +7,7 @@ import time
 import pytest
 
 from surefoot.readers import read_run
-from surefoot.readers.logs.nanogpt import Nanochat, NanoGPT
+from surefoot.readers.logs.nanogpt import BuildNanoGPT, Nanochat, NanoGPT
 from surefoot.readers.text import Line
 
 
@@ -22,7 +22,8 @@ def test_real_logs(corpus, name):
     frame = run.signals
     assert frame["step"].to_list() == [int(step) for step, *_ in iters]
     assert frame["loss"].to_list()[:9] == [float(loss) for _, loss, *_ in iters][:9]
-    assert all(math.isnan(loss) for loss in frame["loss"].to_list()[9:]) and len(iters) == 15
+    assert all(math.isnan(loss) for loss in frame["loss"].to_list()[9:])
+    assert len(iters) == 15
     assert frame["step_time"].to_list() == pytest.approx([float(t) / 1e3 for *_, t, _ in iters])
     assert frame["mfu"].to_list() == pytest.approx([float(m) / 100 for *_, m in iters])
     row = frame.filter(frame["step"] == 3000).row(0, named=True)
@@ -40,7 +41,7 @@ found vocab_size = 65 (inside data/x/meta.pkl)
 step 0: train loss 4.2500, val loss 4.5000
 iter 0: loss 4.3000, time 900.50ms, mfu -100.00%
 iter 10: loss 3.2500, time 100.25ms, mfu 21.50%
-iter 20: loss 2.2500, time: 0.50s
+iter 20: loss 2.2500, time: 500.00ms
 step 20: train loss 2.1000, val loss 2.4000
 saving checkpoint to out-x
 Resuming training from out-x
@@ -54,12 +55,16 @@ def test_nanogpt_with_a_restart(read_text):
     assert [(a["first"], a["last"]) for a in run.reading["attempts"]] == [(0, 20), (10, 10)]
     assert [(e.kind, e.step) for e in run.events] == [("checkpoint", 20), ("resumed", None)]
     rows = {row["step"]: row for row in run.signals.rows(named=True)}
-    assert rows[0]["loss"] == 4.3 and rows[0]["step_time"] == pytest.approx(0.9005)
+    assert rows[0]["loss"] == 4.3
+    assert rows[0]["step_time"] == pytest.approx(0.9005)
     assert rows[0]["mfu"] is None  # -100% says: not measured
-    assert rows[0]["validation_loss"] == 4.5 and rows[0]["evaluation_train_loss"] == 4.25
-    assert rows[10]["loss"] == 3.1 and rows[10]["mfu"] == pytest.approx(0.21)
+    assert rows[0]["validation_loss"] == 4.5
+    assert rows[0]["evaluation_train_loss"] == 4.25
+    assert rows[10]["loss"] == 3.1
+    assert rows[10]["mfu"] == pytest.approx(0.21)
     lost = {row["step"]: row for row in run.superseded.rows(named=True)}
-    assert lost[20]["step_time"] == 0.5 and lost[20]["validation_loss"] == 2.4
+    assert lost[20]["step_time"] == 0.5
+    assert lost[20]["validation_loss"] == 2.4
 
 
 CHAT = """\
@@ -86,13 +91,20 @@ def test_nanochat(read_text):
         "steps": 21400,
     }
     first, second = run.signals.rows(named=True)
-    assert first["loss"] == 11.090355 and first["grad_norm"] == 0.5 and first["lrm"] == 1.0
-    assert first["step_time"] == pytest.approx(21.5005) and first["mfu"] == pytest.approx(0.0125)
+    assert first["loss"] == 11.090355
+    assert first["grad_norm"] == 0.5
+    assert first["lrm"] == 1.0
+    assert first["step_time"] == pytest.approx(21.5005)
+    assert first["mfu"] == pytest.approx(0.0125)
     assert first["tokens_per_second"] == 24385.0
-    assert first["validation_bpb"] == 3.25 and "validation_loss" not in run.signals.columns
-    assert math.isnan(second["loss"]) and second["grad_norm"] is None
-    assert second["total_time"] == 15.0 and second["eta"] == 451.5 * 60
-    assert second["epoch"] == 1.0 and second["core_metric"] == 0.21
+    assert first["validation_bpb"] == 3.25
+    assert "validation_loss" not in run.signals.columns
+    assert math.isnan(second["loss"])
+    assert second["grad_norm"] is None
+    assert second["total_time"] == 15.0
+    assert second["eta"] == 451.5 * 60
+    assert second["epoch"] == 1.0
+    assert second["core_metric"] == 0.21
     assert second["bf16_mfu"] == pytest.approx(0.475) or second["mfu"] == pytest.approx(0.475)
     assert run.checkpoints[0].step == 1
 
@@ -105,7 +117,8 @@ def test_nanochat_of_the_later_stages(read_text):
         "mfu: 3.00 | epoch: 1 | total time: 0.50m\n"
     )
     first, second = run.signals.rows(named=True)
-    assert first["loss"] == 1.2345 and first["validation_loss"] == 1.5
+    assert first["loss"] == 1.2345
+    assert first["validation_loss"] == 1.5
     assert first["num_tokens"] == 10000.0
     assert 1.25 in (second.get("loss"), second.get("loss_2"))
 
@@ -134,3 +147,23 @@ def test_long_lines_take_no_time(parser, text):
     begin = time.perf_counter()
     list(parser().feed(Line(1, text)))
     assert time.perf_counter() - begin < 1.0
+
+
+def test_the_log_file_of_the_lecture(read_text):
+    run = read_text(
+        "0 val 10.5000\n0 hella 0.2500\n0 train 10.750000\n1 train nan\n2 val 9.5\n3 tra"
+    )
+    assert run.reading["format"] == "build-nanogpt"
+    zero, one, two = run.signals.rows(named=True)
+    assert (zero["loss"], zero["validation_loss"], zero["hellaswag_accuracy"]) == (
+        10.75,
+        10.5,
+        0.25,
+    )
+    assert math.isnan(one["loss"])
+    assert (two["step"], two["loss"], two["validation_loss"]) == (2, None, 9.5)
+
+
+@pytest.mark.parametrize("text", ["in 5 train 3", "5 train 3 cars", "5 trains 3", "5 val three"])
+def test_what_is_no_line_of_the_lecture(text):
+    assert list(BuildNanoGPT().feed(Line(1, text))) == []

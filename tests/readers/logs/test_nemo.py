@@ -188,6 +188,7 @@ def test_what_is_of_others_is_not_read(text):
         "reduced_train_loss=%|" + "a: " * 2**18,
         "%| 1/2 [00:00<00:00, reduced_train_loss=1, " + "a=1, " * 2**17,
         "%|" * 2**19 + "reduced_train_loss=",
+        "%| 1/2 [00:00<00:00, reduced_train_loss=" + "1" * 2**20 + "x",
         "Training epoch 1, iteration 2/3 |" + " " * 2**20,
         "Training epoch 1, " * 2**15,
         "Restored all states from the checkpoint at " + "step=" * 2**17,

@@ -43,7 +43,8 @@ def test_pairs(text, expected):
 
 def test_not_a_number_and_infinity_stay_what_they_are():
     found = read("loss nan, norm: inf, low=-inf step_avg:nanms nanz: 3 x: Infinity.")
-    assert math.isnan(found.pop("loss")) and math.isnan(found.pop("step_avg (ms)"))
+    assert math.isnan(found.pop("loss"))
+    assert math.isnan(found.pop("step_avg (ms)"))
     assert found == {"norm": math.inf, "low": -math.inf, "nanz": 3.0, "x": math.inf}
 
 
@@ -83,7 +84,8 @@ def test_a_drawn_bar():
 def test_a_bar_of_thousands_is_rounded_and_one_of_days_is_read():
     assert bar("t: 10%|#| 1.23k/50.0k [0<1, 2it/s, loss=1]")[1:4] == (1230, 50_000, False)
     drawn = bar("9%|#| 9/100 [1:00<2 days, 5:00:00, 8.0s/it, loss=1.5]")
-    assert (drawn.n, drawn.total) == (9, 100) and drawn.postfix.endswith("loss=1.5")
+    assert (drawn.n, drawn.total) == (9, 100)
+    assert drawn.postfix.endswith("loss=1.5")
 
 
 def test_a_rich_bar():

@@ -253,7 +253,7 @@ def test_a_restart_in_the_file_is_an_attempt_for_every_tag(read):
 def test_a_number_told_twice_stays_what_it_was_and_is_told(read):
     run = read(*(event(n, simple("loss", value)) for n in range(9) for value in (n, n, n + 1)))
     assert run.signals["loss"].to_list() == [float(n) for n in range(9)]
-    assert run.problems == ("9 numbers are told again for the same step; the first one told stays",)
+    assert run.problems == ("another number is told for the same step: 9 times; the first stays",)
 
 
 def test_tags_over_samples_are_left_out(read):
@@ -272,6 +272,11 @@ def test_tags_over_samples_are_left_out(read):
     )
     assert run.signals["step"].to_list() == list(range(1, 20))
     assert run.signals.columns == ["step", "attempt", "loss", "timestamp"]
+
+
+def test_tags_over_samples_are_read_where_there_are_no_others(read):
+    run = read(*(event(n * 512, simple("lm loss vs samples", n)) for n in range(9)))
+    assert run.signals["step"].to_list() == [n * 512 for n in range(9)]
 
 
 def test_the_mean_of_the_whole_run_is_not_a_loss_of_a_step(read):
@@ -298,7 +303,8 @@ def test_files_of_a_folder_are_attempts_of_one_run(tmp_path):
 
 def test_folders_of_one_tag_are_columns(tmp_path):
     """As ``add_scalars`` writes them."""
-    write(tmp_path / "events.1", *(event(n, simple("lr", n)) for n in range(1, 31)))
+    own = tmp_path / "events.out.tfevents.1"
+    write(own, *(event(n, simple("lr", n)) for n in range(1, 31)))
     for kind, sign in (("train", 1), ("val", -1)):
         path = tmp_path / f"loss_{kind}" / "events.1"
         write(path, *(event(n, simple("loss", n * sign)) for n in range(1, 31)))
@@ -307,6 +313,12 @@ def test_folders_of_one_tag_are_columns(tmp_path):
         (n, float(n), float(n), float(-n)) for n in range(1, 31)
     ]
     assert len(run.reading["attempts"]) == 1
+
+
+def test_a_run_whose_folder_begins_like_a_tag_keeps_its_keys(tmp_path):
+    path = tmp_path / "loss_spike_1" / "events.out.tfevents.1"
+    write(path, *(event(n, simple("loss", n)) for n in range(9)))
+    assert read_run(path).reading["fields"]["loss"]["key"] == "loss"
 
 
 def test_a_folder_of_validation(tmp_path):

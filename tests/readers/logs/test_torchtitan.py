@@ -195,6 +195,7 @@ def test_what_is_of_others_is_not_read(text):
         "step:  1  loss: " + "a: " * 2**18,
         "step:  1  loss: " + "a b c d " * 2**17,
         "step: 1 " * 2**17,
+        "step:  1  loss: " + "1" * 2**20 + "x",
         "Saving a checkpoint " * 2**15,
         "step:  1  " + "memory: 1GiB(" * 2**15,
     ],

@@ -96,6 +96,14 @@ def test_a_file_that_is_cut_gives_its_whole_entries(read_text, end, steps):
     assert "cut short" in run.problems[0]
 
 
+def test_what_stands_before_damage_is_read(read_text):
+    text = dumped()
+    at = text.index('"eval_loss"')
+    run = read_text(text[:at] + "\0\0\x01" + text[at + 3 :])
+    assert column(run, "step") == [10, 20]
+    assert "damaged" in run.problems[0]
+
+
 def test_names_of_several_evaluation_sets_stay_apart(read_text):
     rows = [
         {"loss": 2.0, "step": 5},

@@ -436,3 +436,49 @@ def test_no_content_breaks_the_reader(contents, tmp_path_factory):
     with Source(path) as source:
         items = list(FORMAT.read(source))
     assert any(getattr(item, "values", {}) == {"loss": 1.0} for item in items)
+
+
+def test_rows_before_the_first_step_are_told(read):
+    logged = [{"setup": 1.0}, {"setup": 2.0}, *({"loss": n, "global_step": n} for n in range(20))]
+    run = read(*(new(values, n) for n, values in enumerate(logged)))
+    assert run.signals["step"].to_list() == list(range(20))
+    assert run.problems[0] == "2 rows come before any that tells global_step: left out"
+
+
+def test_calls_of_one_step_are_one_row(read):
+    """As Lightning logs: each callback by itself, all under one ``trainer/global_step``."""
+    logged = []
+    for n in range(40):
+        logged += [
+            {"train_loss": n / 4, "trainer/global_step": n},
+            {"lr-AdamW": n / 8, "trainer/global_step": n},
+            {"train_loss": n / 4 + (n == 7), "epoch": 0, "trainer/global_step": n},
+        ]
+    run = read(*(new({**v, "_timestamp": 1e9 + n}, n) for n, v in enumerate(logged)))
+    assert rows(run, "loss", "learning_rate", "epoch", "timestamp") == [
+        (n, n / 4, n / 8, 0, 1e9 + 3 * n) for n in range(40)
+    ]
+    assert run.problems[0] == ("another number is told for the same step: 1 times; the first stays")
+
+
+def test_keys_and_values_of_every_length(read):
+    keys = ["k" * n for n in (1, 2, 126, 127, 128, 300)] + ["müller", "a" * 126 + "ü"]
+    values = [0, -7, 1e-300, 12345678901234567890, 0.1, 10**100]
+    for write in (old, new):
+        run = read(*(write({key: value for key in keys}, n) for n, value in enumerate(values)))
+        told = run.signals.drop("attempt")
+        assert told.columns[0] == "step"
+        assert told.width == 1 + len(keys)
+        assert all(
+            told.row(n) == (n, *[float(value)] * len(keys)) for n, value in enumerate(values)
+        )
+
+
+def test_an_item_that_reaches_beyond_its_record_is_told(read):
+    good = new({"loss": 1.5}, 3)
+    inner = field(1, field(2, "loss") + field(16, "2.5"))
+    longer = record(1, 2, inner[:1] + bytes([inner[1] + 40]) + inner[2:])
+    cut = record(1, 2, b"\x0a")
+    run = read(good, longer, cut)
+    assert rows(run, "loss") == [(3, 1.5)]
+    assert "2 records are no messages and were left out" in run.problems

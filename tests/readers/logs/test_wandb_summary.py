@@ -52,6 +52,13 @@ def test_the_step_of_the_trainer_is_taken_before_the_calls_of_the_logger(read_te
     assert column(run, "step") == [7]
 
 
+def test_the_mean_of_the_run_is_not_the_loss(read_text):
+    summary = {"train/train_loss": 9.5, "train/train_runtime": 60, "train/loss": 2.5, "_step": 7}
+    run = read_text(json.dumps(summary))
+    assert column(run, "loss") == [2.5]
+    assert "train_train_loss" not in run.signals.columns
+
+
 def test_keys_of_the_tracker_may_stand_behind_the_first_64_kb(read_text):
     many = {f"optim/grad/layer.{n}.w.norm": n / 8 for n in range(3000)}
     run = read_text(json.dumps({**many, **SUMMARY}))

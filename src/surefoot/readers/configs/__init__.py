@@ -16,7 +16,13 @@ contradictions; then come what the trainer fills in, and what follows (``derive`
 """
 
 from surefoot.readers.configs.formats import ConfigFormat, Draft, Noted, Statement, To
-from surefoot.readers.configs.reading import ConfigFile, Configs, read_configs, read_spec
+from surefoot.readers.configs.reading import (
+    ConfigFile,
+    Configs,
+    configs_in_log,
+    read_configs,
+    read_spec,
+)
 
 __all__ = [
     "ConfigFile",
@@ -26,6 +32,7 @@ __all__ = [
     "Noted",
     "Statement",
     "To",
+    "configs_in_log",
     "read_configs",
     "read_spec",
 ]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from surefoot.readers.configs.formats import Statement
+from surefoot.recipe.words import count
 
 _MOST_STAGES = 1_000_000
 Get = Callable[[str], Any]
@@ -58,7 +59,7 @@ def _ranks(get: Get) -> Iterator[tuple[str, Any, str]]:
         share = math.prod(size or 1 for size in sizes.values())
         if world % share == 0:
             parts = " x ".join(f"{size} {name}" for name, size in sizes.items() if size)
-            how = f"{world} ranks / ({parts})" if parts else f"{world} ranks"
+            how = f"{count(world, 'rank')} / ({parts})" if parts else count(world, "rank")
             yield "parallelism.data", world // share, how
 
 
@@ -89,6 +90,8 @@ def _lengths(get: Get) -> Iterator[tuple[str, Any, str]]:
             ramp = " after its ramp" if get("batch.ramp_from") else ""
             yield f"schedule.{name}steps", steps, f"{samples:g} samples in batches of {whole}{ramp}"
     fraction, decay = get("schedule.warmup_fraction"), get("schedule.decay_steps")
+    if get("schedule.kind") == "wsd":
+        decay = None  # the length of its last decay
     base = decay or get("schedule.steps")
     if fraction is not None and base:
         steps = round(fraction * base)

@@ -156,14 +156,16 @@ class Draft:
 
     def left(self) -> Iterator[tuple[str, Leaf]]:
         """Keys that have no place in the normal form, understood or not."""
-        for key, leaf in self.leaves.items():
+        for leaf in self.document.leaves.values():
+            key = self.form.spell(leaf.key)
             to = self.form.target(key)
             if key not in self._placed or (to is not None and to.keep):
                 yield key, leaf
 
     def strange(self) -> Iterator[tuple[str, Leaf]]:
         """Keys that the format does not know."""
-        for key, leaf in self.leaves.items():
+        for leaf in self.document.leaves.values():
+            key = self.form.spell(leaf.key)
             if key not in self._placed and key not in self._read and not self.form.knows(key):
                 yield key, leaf
 

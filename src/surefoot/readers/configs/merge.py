@@ -29,8 +29,9 @@ def fill(drafts: Sequence[Draft], stated: dict[str, Statement]) -> None:
     """Add what the trainers fill in where nobody states it, marked as assumed."""
     for draft in sorted(drafts, key=lambda item: -item.form.rank):
         values = {field: statement.value for field, statement in stated.items()}
+        left = {field for field, _ in draft.left_open}  # "auto" is no default of its own
         for field, value in draft.form.filled(values, draft).items():
-            if field not in stated and value is not None:
+            if field not in stated and value is not None and field not in left:
                 stated[field] = Statement(
                     field=field,
                     value=value,
@@ -65,10 +66,27 @@ def _add(
         return
     if new.field == "environment.device":
         return  # two comments about it
+    if _is_default(old, drafts):
+        stated[new.field] = new
+        return
+    if _is_default(new, drafts):
+        return
     used = _used(old, new, drafts)
     if used == "new":
         stated[new.field] = new
     findings.append(_contradiction(old, new, used, drafts))
+
+
+def _is_default(statement: Statement, drafts: Sequence[Draft]) -> bool:
+    """Whether a log prints what the trainer fills in anyway: nobody need have asked for it."""
+    if statement.kind != "log":
+        return False
+    for draft in drafts:
+        if (draft.form.name, draft.document.path) == (statement.format, statement.path):
+            values = {item.field: item.value for item in draft.statements.values()}
+            others = {field: value for field, value in values.items() if field != statement.field}
+            return bool(draft.form.filled(others, draft).get(statement.field) == statement.value)
+    return False
 
 
 _MAY_DIFFER = frozenset({"name", "trainer"})

@@ -9,16 +9,19 @@ from typing import Any
 
 from surefoot.errors import ConfigError, UsageError
 from surefoot.readers.configs.derive import derive
-from surefoot.readers.configs.documents import Document, load
+from surefoot.readers.configs.documents import Document, dumps, load
 from surefoot.readers.configs.fields import TOP
 from surefoot.readers.configs.formats import ConfigFormat, Draft, Noted, Statement
 from surefoot.readers.configs.merge import fill, merge
 from surefoot.readers.configs.trainers import formats
+from surefoot.readers.text.opening import Source as ByteSource
 from surefoot.recipe.words import count, printable, short
-from surefoot.records import Finding, Place, Source, TrainSpec
+from surefoot.records import SEVERITIES, Finding, Place, Source, TrainSpec
 
 SURE_ENOUGH = 0.35
 """Score below which a document is not taken for a configuration."""
+LOG_HEAD = 2 << 20
+"""Bytes of a log in which its arguments are looked for."""
 _MOST_COMPARED = 60
 _LARGEST_IN_FOLDER = 1 << 20
 
@@ -96,6 +99,33 @@ def read_configs(*paths: str | Path) -> Configs:
     return _together(drafts, files)
 
 
+def configs_in_log(path: str | Path) -> Configs | None:
+    """The arguments that a trainer wrote at the beginning of its log; None if there are none.
+
+    Raises:
+        LogError: the file cannot be read.
+    """
+    taken = bytearray()
+    with ByteSource(path) as source:
+        for chunk in source.chunks():
+            taken += chunk
+            if len(taken) >= LOG_HEAD:
+                break
+    text = taken[:LOG_HEAD].decode("utf-8", errors="replace").replace("\r\n", "\n")
+    drafts: list[Draft] = []
+    files: list[ConfigFile] = []
+    for document in dumps.documents(str(path), text) if dumps.has_block(text) else ():
+        best = recognise([document])
+        if best is None or best[0] < SURE_ENOUGH:
+            continue
+        drafts.append(best[1].read(best[2]))
+        files.append(
+            ConfigFile(path=str(path), format=best[1].name, title=best[1].title,
+                       sure=round(best[0], 3), kind=document.kind)
+        )  # fmt: skip
+    return _together(drafts, files) if drafts else None
+
+
 def _together(drafts: list[Draft], files: list[ConfigFile]) -> Configs:
     stated, findings = merge(drafts)
     fill(drafts, stated)
@@ -111,12 +141,18 @@ def _together(drafts: list[Draft], files: list[ConfigFile]) -> Configs:
     findings += _not_understood(strange)
     return Configs(
         spec=_spec(drafts, stated),
-        findings=tuple(findings),
+        findings=tuple(sorted(findings, key=lambda f: -SEVERITIES.index(f.severity))),
         not_understood=tuple(strange),
         unresolved=tuple(unresolved),
-        remarks=tuple(note for draft in drafts for note in draft.remarks),
+        remarks=tuple(note for draft in drafts for note in (*draft.remarks, *_lost(draft))),
         files=tuple(files),
     )
+
+
+def _lost(draft: Draft) -> Iterator[Noted]:
+    for leaf in draft.document.lost:
+        text = "stands behind the end of the command: the shell does not pass it on"
+        yield Noted(key=leaf.key, file=draft.document.path, line=leaf.line, text=text)
 
 
 # ------------------------------------------------------------------------------- recognition

@@ -3,6 +3,8 @@
 import re
 from typing import NamedTuple
 
+from surefoot.readers.points import Point
+
 LONGEST = 16_384
 
 _TQDM = re.compile(
@@ -10,7 +12,8 @@ _TQDM = re.compile(
     r"\[[\d:,?a-z ]{1,24}<[^,\]]{1,32}, [^,\]]{1,32}(?P<rest>[^\]\n]{0,12000})\]?"
 )
 _RICH = re.compile(
-    r"(?<![\u2501\u2578\u257a])[\u2501\u2578\u257a]{4,200} {0,200}(?P<n>\d{1,12})/(?P<total>\d{1,12}) "
+    r"(?<![\u2501\u2578\u257a])[\u2501\u2578\u257a]{4,200} {0,200}"
+    r"(?P<n>\d{1,12})/(?P<total>\d{1,12}) "
     r"[\d:-]{4,16} . [\d:-]{4,16} [\d.]{1,12}it/s(?P<rest>[^\n]{0,12000})"
 )
 _SCALE = {"k": 1e3, "M": 1e6, "G": 1e9}
@@ -33,6 +36,25 @@ class Bar(NamedTuple):
     exact: bool
     postfix: str
     end: int
+
+
+class LastDrawn:
+    """Keeps what was drawn last of a count: the bar moves on before its new numbers are set."""
+
+    def __init__(self) -> None:
+        self._held: dict[int | None, tuple[int, Point]] = {}
+
+    def take(self, n: int, point: Point) -> Point | None:
+        """The point of the count before, once another count is drawn by the same rank."""
+        held = self._held.get(point.rank)
+        self._held[point.rank] = (n, point)
+        return held[1] if held is not None and held[0] != n else None
+
+    def rest(self) -> list[Point]:
+        """What is held still; nothing is afterwards."""
+        points = [point for _, point in self._held.values()]
+        self._held.clear()
+        return points
 
 
 def bar(text: str) -> Bar | None:

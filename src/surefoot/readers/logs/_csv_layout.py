@@ -13,6 +13,8 @@ from surefoot.readers.text.decoding import decoder, encoding_of
 
 SAMPLE = 60
 """Rows by which a table is judged."""
+LONGEST = 100_000
+"""Characters of a line that may be a row; what damage left may be longer."""
 
 _DECIMAL_COMMA = re.compile(r"[-+]?(?:\d{1,3}(?:\.\d{3})+|\d+),\d+(?:[eE][-+]?\d+)?")
 _DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?")
@@ -28,6 +30,7 @@ class Layout:
         decimal_comma: numbers are written ``2,345``.
         lines: of the file, up to and with the header.
         headless: there is no header; the names are made up.
+        sample: cells of the first rows.
     """
 
     header: tuple[str, ...]
@@ -35,6 +38,7 @@ class Layout:
     decimal_comma: bool = False
     lines: int = 0
     headless: bool = False
+    sample: tuple[tuple[str, ...], ...] = ()
 
 
 def layout_of(head: bytes, said: Mapping[str, str], *, growing: bool = False) -> Layout | None:
@@ -50,8 +54,14 @@ def layout_of(head: bytes, said: Mapping[str, str], *, growing: bool = False) ->
     first = next((line.lstrip() for line in lines if line.strip()), "")
     if first[:1] in ("{", "["):
         return None
-    shown = [(at, line) for at, line in enumerate(lines[: SAMPLE * 4], 1) if line.strip()]
-    data = [(at, line) for at, line in shown if not line.lstrip().startswith("#")][: SAMPLE + 1]
+    shown = [
+        (at, line)
+        for at, line in enumerate(lines[: SAMPLE * 4], 1)
+        if line.strip() and len(line) <= LONGEST
+    ]
+    beside = ("#", "sep=")  # what Excel is told stands before the header
+    data = [(at, line) for at, line in shown if not line.lstrip().startswith(beside)]
+    data = data[: SAMPLE + 1]
     comments = [(at, line) for at, line in shown if line.lstrip().startswith("#")]
     if len(data) == 1 and growing:
         header = cells_of(data[0][1], ",")
@@ -86,15 +96,16 @@ def _try(
     if max(map(len, header)) > 300 or any(n.count("(") != n.count(")") for n in header):
         return None
     body = body[:-1] if len(body[-1]) < len(header) and len(body) > 1 else body
-    if sum(len(row) == len(header) for row in body) < 0.9 * len(body):
+    if sum(len(row) == len(header) for row in body) < 0.7 * len(body):
         return None
     comma = separator != "," and _has_decimal_comma(body)
     numeric = sum(any(_number(cell, comma) is not None for cell in row) for row in body)
-    if numeric < 0.8 * len(body):
+    if numeric < 0.7 * len(body):
         return None
     if separator == " " and not known(header, said):
         return None
-    return Layout(_once(header), separator, comma, at)
+    sample = tuple(tuple(row) for row in body)
+    return Layout(_once(header), separator, comma, at, sample=sample)
 
 
 def _headless(separator: str, cells: Sequence[Sequence[str]]) -> Layout | None:
@@ -149,11 +160,15 @@ def _has_decimal_comma(body: Sequence[Sequence[str]]) -> bool:
     )
 
 
+UNNAMED = "column "
+"""What columns without a name are called, before their number."""
+
+
 def _once(header: Sequence[str]) -> tuple[str, ...]:
     """Names of columns, each once; those without a name are numbered."""
     names: list[str] = []
     for at, name in enumerate(header):
-        name = name or f"column {at}"
+        name = name or f"{UNNAMED}{at}"
         while name in names:
             name = f"{name}_2"
         names.append(name)

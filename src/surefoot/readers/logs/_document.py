@@ -22,6 +22,7 @@ MOST_NESTED = 6
 _KEY = re.compile(rb'"((?:[^"\\\n]|\\.){1,200})"\s*:')
 _COLUMNS = re.compile(rb'"columns"\s*:\s*\[([^\[\]{}]{0,20000})\]')
 _TEXT = re.compile(rb'"((?:[^"\\\n]|\\.){1,200})"')
+_LIST = re.compile(rb'"([^"\n]{1,200})"\s*:\s*\[\s*-?(?:\d|NaN|null|"nan")')
 _ROW = re.compile(r"-?\d{1,15}")
 
 
@@ -44,8 +45,11 @@ def likeness(head: bytes, said: Mapping[str, str]) -> float:
     if not metrics:
         return 0.0
     steps = any(step_rank(key) is not None for key in keys)
-    lists = re.search(rb'":\s*\[\s*-?(?:\d|NaN|null|"nan")', head) is not None
-    records = re.search(rb"\[\s*\{", head) is not None
+    lists = any(
+        is_metric(_unescaped(found[1].decode("utf-8", errors="replace")))
+        for found in _LIST.finditer(head)
+    )
+    records = re.search(rb"[\[}]\s*,?\s*\{", head) is not None
     stepped = re.search(rb'\{\s*"\d{1,15}"\s*:', head) is not None
     if not (lists or records or stepped or texts):
         return 0.3 if steps and len(head) < 4096 else 0.0  # one record; or a configuration
@@ -94,6 +98,8 @@ def _tables(part: Any, depth: int) -> list[Sequence[Mapping[str, object]]]:
     names, rows = part.get("columns"), part.get("data")
     if isinstance(names, list) and isinstance(rows, list):
         return [[dict(zip(map(str, names), r, strict=False)) for r in rows if isinstance(r, list)]]
+    if part and all(_ROW.fullmatch(str(k)) and isinstance(v, dict) for k, v in part.items()):
+        return [[{"step": key, **flatten(value)} for key, value in part.items()]]
     flat = _lists(part, "")
     lengths = [len(values) for values in flat.values()]
     found: list[Sequence[Mapping[str, object]]] = []

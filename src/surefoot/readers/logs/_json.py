@@ -12,6 +12,7 @@ MOST = 256 << 20
 """Bytes of a document; decoded it takes several times as much memory."""
 
 _TOKEN = re.compile(r'"(?:[^"\\]+|\\.)*+"|[][{},"]', re.DOTALL)
+_SPACE = re.compile(r"[\s,]*")
 _CLOSING = {"{": "}", "[": "]"}
 
 
@@ -33,8 +34,9 @@ def is_lines(head: bytes) -> bool:
 def document_of(source: Source) -> tuple[Any, int]:
     """The document of a file, and how many objects and lists its end leaves open: 0 if it is whole.
 
-    Of a file that is cut short, what follows its last complete value is left out, and what is open
-    is closed. ``NaN`` and ``Infinity`` are numbers.
+    Of a file that is cut short or damaged, what follows the last complete value before the damage
+    is left out, and what is open there is closed. Documents one after another are a list of them.
+    ``NaN`` and ``Infinity`` are numbers.
 
     Raises:
         LogError: if it is too large, nested too deeply, or no JSON even at its beginning.
@@ -46,13 +48,32 @@ def document_of(source: Source) -> tuple[Any, int]:
         return json.loads(text), 0
     except RecursionError:
         raise LogError(f"{source.name} is nested too deeply to be a log") from None
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         first = error
-    kept, open_levels = _closed(text)
+    except ValueError as error:  # a number of thousands of digits
+        raise LogError(f"{source.name} cannot be read: {error}") from None
+    if first.msg == "Extra data":
+        several = _several(text)
+        if len(several) > 1:
+            return several, 0
+    kept, open_levels = _closed(text[: first.pos])
     try:
         return json.loads(kept), open_levels
     except (ValueError, RecursionError):
         raise LogError(f"{source.name} is no JSON document: {first}") from None
+
+
+def _several(text: str) -> list[Any]:
+    """The documents of a text that holds one after another."""
+    decode = json.JSONDecoder().raw_decode
+    found, at = [], 0
+    while at < len(text):
+        try:
+            item, at = decode(text, _SPACE.match(text, at).end())  # type: ignore[union-attr]
+        except (ValueError, RecursionError):
+            break
+        found.append(item)
+    return found
 
 
 def _closed(text: str) -> tuple[str, int]:

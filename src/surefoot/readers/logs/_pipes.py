@@ -18,6 +18,9 @@ from surefoot.readers.numbers import NUMBER, SUFFIXES, number
 LONGEST = 200
 """Characters of a field; a number with its key needs less, and what is longer is no field."""
 
+RECORD = 1 << 15
+"""Characters of a record that are looked at; the longest ones have a few thousand."""
+
 _NUMBER = re.compile(NUMBER)
 _KEY = re.compile(r"[^|:=]{1,80}")
 _BARE = re.compile(rf"([A-Za-z][A-Za-z_ -]{{0,60}}) ({NUMBER})")
@@ -28,7 +31,7 @@ _TERA = {"": 1e-12, "K": 1e-9, "M": 1e-6, "G": 1e-3, "T": 1.0, "P": 1e3, "E": 1e
 
 def fields(text: str) -> Iterator[tuple[str, float]]:
     """(key, number) of each ``|``-separated field that has one number."""
-    for field in text.split("|"):
+    for field in text[:RECORD].split("|"):
         found = one(field) if len(field) <= LONGEST else None
         if found is not None:
             yield found

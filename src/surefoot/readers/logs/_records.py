@@ -54,6 +54,17 @@ def step_rank(key: str) -> int | None:
     return _RANKS.get(stem_of(key))
 
 
+def means(keys: Iterable[str]) -> set[str]:
+    """Those of some keys that hold the mean loss of a whole run.
+
+    The Trainer of transformers logs it once at the end, beside the run's duration; trackers put
+    ``train/`` before both.
+    """
+    told = set(keys)
+    ends = {key[: -len("train_runtime")] for key in told if key.endswith("train_runtime")}
+    return {f"{before}train_loss" for before in ends} & told
+
+
 @lru_cache(1 << 16)
 def signal_of(key: str) -> str | None:
     """The common signal of a key; None if it is not a common one."""

@@ -8,6 +8,7 @@ from surefoot.readers.blocks import Block
 from surefoot.readers.logs._records import (
     TOTALS,
     is_evaluation,
+    means,
     signal_of,
     stem_of,
     step_rank,
@@ -73,8 +74,11 @@ class Rows:
         self.count += length
         times: Floats | None = None
         kept: dict[str, Column] = {}
+        mean = means(columns)
+        if not any(signal_of(key) == "loss" for key in columns if key not in mean):
+            mean = set()
         for key, (values, told) in columns.items():
-            if key == self._chosen or not told.any():
+            if key == self._chosen or key in mean or not told.any():
                 continue
             if stem_of(key) in TOTALS and len(np.unique(values[told])) == 1:
                 if self._total is None:

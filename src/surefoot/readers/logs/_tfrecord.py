@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 HEADER, AROUND = 12, 16
 """Bytes before a record (length and its checksum), and of all that is around it."""
-WINDOW = 8 << 20
+WINDOW = 2 << 20
 LONGEST = 32 << 20
 """A record that is longer is passed over unread: a graph or an image, never a scalar."""
 CHECKED = 16 << 10
@@ -86,14 +86,12 @@ class Frames:
                 if not found[1]:
                     break
                 self._lost = False
-            begins, lengths, end = _chain(held, at)
-            heads = np.array(begins, np.int64)
+            heads, lengths, end = _chain(held, data, at)
             sound = _headers(data, heads)
             whole = len(heads) if sound.all() else int(sound.argmin())
             if whole:
-                sizes = np.array(lengths[:whole], np.int64)
-                yield data, *self._checked(data, heads[:whole] + HEADER, sizes)
-            at = end if whole == len(heads) else begins[whole]
+                yield data, *self._checked(data, heads[:whole] + HEADER, lengths[:whole])
+            at = end if whole == len(heads) else int(heads[whole])
             if whole == len(heads):
                 if len(held) - at < HEADER:
                     break
@@ -154,19 +152,52 @@ def begins_well(head: bytes) -> tuple[int, int] | None:
     return HEADER, int(_LENGTH.unpack_from(head)[0])
 
 
-def _chain(held: bytes, at: int) -> tuple[list[int], list[int], int]:
-    """Where records begin, their lengths, and where the last whole one ends."""
-    begins, lengths = [], []
-    unpack, limit = _LENGTH.unpack_from, len(held) - AROUND
-    while at <= limit:
-        (length,) = unpack(held, at)
-        end = at + length + AROUND
-        if end > limit + AROUND or length > LONGEST:
+def _chain(held: bytes, data: "Bytes", at: int) -> tuple["Whole", "Whole", int]:
+    """Where records begin from ``at`` on, their lengths, and where the last whole one ends.
+
+    Places that look like the beginning of an event are found at once. Where each is followed by
+    the next as its length says, all of them are taken; elsewhere one record at a time is.
+    """
+    import numpy as np
+
+    begins, lengths, ends, breaks = _likely(data)
+    limit = len(held)
+    taken: list[tuple[Whole, Whole]] = []
+    while at + AROUND <= limit:
+        row = int(np.searchsorted(begins, at))
+        if row < len(begins) and begins[row] == at and ends[row] <= limit:
+            last = int(breaks[np.searchsorted(breaks, row)]) + 1
+            last -= int(ends[last - 1] > limit)
+            taken.append((begins[row:last], lengths[row:last]))
+            at = int(ends[last - 1])
+            continue
+        (length,) = _LENGTH.unpack_from(held, at)
+        if length > LONGEST or at + length + AROUND > limit:
             break
-        begins.append(at)
-        lengths.append(length)
-        at = end
-    return begins, lengths, at
+        taken.append((np.array([at]), np.array([length])))
+        at += length + AROUND
+    none = np.array([], np.int64)
+    return (
+        np.concatenate([none, *(begin for begin, _ in taken)]),
+        np.concatenate([none, *(size for _, size in taken)]),
+        at,
+    )
+
+
+def _likely(data: "Bytes") -> tuple["Whole", "Whole", "Whole", "Whole"]:
+    """(places like the beginning of an event, lengths, ends, numbers of those with no next)."""
+    import numpy as np
+
+    count = max(0, len(data) - HEADER)
+    like = data[HEADER:] == 9  # the field of the time
+    for byte in range(2, 8):
+        like &= data[byte : count + byte] == 0  # the length is below 65,536
+    begins = np.flatnonzero(like)
+    lengths = data[begins].astype(np.int64) | data[begins + 1].astype(np.int64) << 8
+    ends = begins + lengths + AROUND
+    single = np.ones(len(begins), bool)
+    single[:-1] = ends[:-1] != begins[1:]
+    return begins, lengths, ends, np.flatnonzero(single)
 
 
 def _headers(data: "Bytes", begins: "Whole") -> "npt.NDArray[np.bool_]":

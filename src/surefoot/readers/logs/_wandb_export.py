@@ -8,6 +8,7 @@ from surefoot.readers.logs._records import signal_of
 _BOUNDS = ("__MIN", "__MAX")
 _BETWEEN = " - "
 MOST_NAMED = 8
+_SPLITS = frozenset("train training val valid validation eval test".split())
 
 
 def plain_names(header: Sequence[str]) -> list[str]:
@@ -63,5 +64,5 @@ def _runs(header: Sequence[str]) -> dict[str, str]:
     }
     if not exported:  # exports of few points have no bounds
         several = [name for name in header if _BETWEEN in name and signal_of(_metric(name))]
-        exported = set(several)
+        exported = {n for n in several if n.rpartition(_BETWEEN)[0].lower() not in _SPLITS}
     return {name: name.rpartition(_BETWEEN)[0] for name in header if name in exported}

@@ -2,14 +2,15 @@
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from surefoot.errors import LogError
 from surefoot.readers.formats import FileFormat
+from surefoot.readers.logs import _long as long
 from surefoot.readers.logs import _wandb_export as wandb_export
 from surefoot.readers.logs._cells import text_column
-from surefoot.readers.logs._csv_layout import Layout, cells_of, layout_of
+from surefoot.readers.logs._csv_layout import LONGEST, UNNAMED, Layout, cells_of, layout_of
 from surefoot.readers.logs._records import step_rank
 from surefoot.readers.logs._tables import Rows, known
 from surefoot.readers.points import Item, Note
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 CHUNK = 4 << 20
 """Characters that are turned into numbers at once."""
+
+_INDEX = (UNNAMED, "Unnamed: ")
+"""How the numbers of the rows are called that pandas writes along."""
 
 
 class CsvTable(FileFormat):
@@ -41,6 +45,8 @@ class CsvTable(FileFormat):
         steps = any(step_rank(name) is not None for name in named)
         if any(key in layout.header for key in source.keys.values()):
             return 0.98
+        if _long(source, layout) is not None:
+            return 0.9
         if not known([name for name in named if step_rank(name) is None], {}):
             return 0.3 if steps and _only_value(layout) else 0.0
         return 0.97 if steps else 0.8
@@ -52,6 +58,10 @@ class CsvTable(FileFormat):
             raise LogError(
                 f"{source.name} is no table: its lines have no common columns of numbers"
             )
+        columns = _long(source, layout)
+        if columns is not None:
+            yield from long.points(_cells_of(source, layout, columns))
+            return
         told = known([n for n in wandb_export.plain_names(layout.header)], source.keys)
         if not layout.headless and not told and (value := _only_value(layout)):
             raise LogError(
@@ -64,11 +74,11 @@ class CsvTable(FileFormat):
         rows = Rows(source.keys.get("step"))
         for line, text in _pieces(source, layout):
             try:
-                columns = _columns(text, layout, keys)
+                found = _columns(text, layout, keys)
             except csv.Error as error:
                 yield Note("unusable", line=line, data={"why": f"rows that are no table: {error}"})
                 continue
-            yield from rows.take(columns, line)
+            yield from rows.take(found, line)
 
 
 def _only_value(layout: Layout) -> str | None:
@@ -135,10 +145,10 @@ def _without_cut(text: str, layout: Layout) -> str:
     return head + newline + separator.join(cells[:-1])
 
 
-def _columns(text: str, layout: Layout, keys: Mapping[str, str]) -> dict[str, "Column"]:
-    """The columns of a piece that hold numbers; rows without any cell are left out."""
-    import polars as pl
-
+def _rows(text: str, layout: Layout) -> list[list[str]]:
+    """The cells of a piece, without comments and lines that are too long to be a row."""
+    if len(text) > LONGEST:
+        text = "\n".join(line for line in text.split("\n") if len(line) <= LONGEST)
     if layout.separator == " ":
         cells = [line.split() for line in text.split("\n")]
     else:
@@ -147,12 +157,44 @@ def _columns(text: str, layout: Layout, keys: Mapping[str, str]) -> dict[str, "C
         )
     if "#" in text:
         cells = [row for row in cells if row and not row[0].lstrip().startswith("#")]
+    return cells
+
+
+def _long(source: Source, layout: Layout) -> long.Columns | None:
+    """The columns of a table of one number a row."""
+    columns = long.columns_of(layout.header, source.keys.get("step"))
+    if columns is None or any(
+        key in layout.header for k, key in source.keys.items() if k != "step"
+    ):
+        return None
+    return columns if long.is_long(layout.sample, layout.header, columns) else None
+
+
+def _cells_of(
+    source: Source, layout: Layout, names: Sequence[str]
+) -> Iterator[tuple[str, str, str]]:
+    at = [layout.header.index(name) for name in names]
+    for _, text in _pieces(source, layout):
+        try:
+            rows = _rows(text, layout)
+        except csv.Error:
+            return
+        for row in rows:
+            if len(row) > max(at):
+                yield row[at[0]].strip(), row[at[1]].strip(), row[at[2]].strip()
+
+
+def _columns(text: str, layout: Layout, keys: Mapping[str, str]) -> dict[str, "Column"]:
+    """The columns of a piece that hold numbers; rows without any cell are left out."""
+    import polars as pl
+
+    cells = _rows(text, layout)
     width = len(layout.header)
     if set(map(len, cells)) != {width}:
         cells = [[*row[:width], *[""] * (width - len(row))] for row in cells if row]
     found = {}
     for name, column in zip(layout.header, zip(*cells, strict=True), strict=False):
-        if name in keys:
+        if name in keys and not name.startswith(_INDEX):
             series = pl.Series(name, column, dtype=pl.String)
             numbers = text_column(series, decimal_comma=layout.decimal_comma)
             if numbers is not None:

@@ -1,10 +1,11 @@
 """DeepSpeed standard output: lines of its engine, of its pipelines and of its chat examples.
 
 The engine tells no loss; where a script prints one beside it, that script's format is the better
-reading, so a line here counts little in recognition.
+reading, so the engine's lines count little in recognition.
 """
 
 import re
+from collections import deque
 from collections.abc import Iterator
 
 from surefoot.readers.formats import LineFormat, LineParser
@@ -14,7 +15,7 @@ from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.text import Line
 from surefoot.readers.text.prefixes import timestamp
 
-_N = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)"
+_N = r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?(?:[eE][-+]?\d{1,4})?|\.\d{1,40}|nan|inf)"
 _STEP = re.compile(r"\bstep=(\d{1,12}), skipped=(\d{1,12})(?:, lr=\[([^\]]{0,4000})\])?")
 _SPEED = re.compile(
     r"(?:epoch=(\d{1,9})/micro_step=(\d{1,12})/global_step=(\d{1,12})|\b(\d{1,9})/(\d{1,12})), "
@@ -151,25 +152,65 @@ class DeepSpeed(LineParser):
         self._overflows.clear()
 
 
+class WithLosses(DeepSpeed):
+    """The same, but of a log in which DeepSpeed's pipeline or an example tells losses, if at all.
+
+    What is told before the first loss waits for it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: deque[Item] | None = deque(maxlen=1000)
+
+    def feed(self, line: Line) -> Iterator[Item]:
+        """See the base class."""
+        if self._waiting is None:
+            yield from super().feed(line)
+            return
+        self._waiting.extend(super().feed(line))
+        if "loss" in line.text and any(
+            isinstance(item, Point) and "loss" in item.values for item in self._waiting
+        ):
+            waiting, self._waiting = self._waiting, None
+            yield from waiting
+
+    def finish(self) -> Iterator[Item]:
+        """See the base class."""
+        if self._waiting is None:
+            yield from super().finish()
+
+
 NEEDLES = (
     "step=", "SamplesPerSec=", "OVERFLOW", "overflow!", "time (ms) | ", "steps: ", "ppl: ",
     "Checkpoint global_step", "world_size", "Beginning of Epoch", ", loss = ",
 )  # fmt: skip
 
-FORMAT = LineFormat(
-    name="deepspeed",
-    title="DeepSpeed",
-    parser=DeepSpeed,
-    needles=NEEDLES,
-    names={
-        "skipped": ("skipped_total", 1.0),
-        "CurrSamplesPerSec": ("samples_per_second", 1.0),
-        "RunningAvgSamplesPerSec": ("samples_per_second_average", 1.0),
-        "SamplesPerSec": ("samples_per_second_average", 1.0),
-        "MemAllocated (GB)": ("memory_allocated", 2.0**30),
-        "MaxMemAllocated (GB)": ("memory", 2.0**30),
-        "iter time (s)": ("step_time", 1.0),
-        "time/step (ms)": ("time_step", 1e-3),  # the optimizer's part of it
-    },
-    weight=0.5,
+NAMES = {
+    "skipped": ("skipped_total", 1.0),
+    "CurrSamplesPerSec": ("samples_per_second", 1.0),
+    "RunningAvgSamplesPerSec": ("samples_per_second_average", 1.0),
+    "SamplesPerSec": ("samples_per_second_average", 1.0),
+    "MemAllocated (GB)": ("memory_allocated", 2.0**30),
+    "MaxMemAllocated (GB)": ("memory", 2.0**30),
+    "iter time (s)": ("step_time", 1.0),
+    "time/step (ms)": ("time_step", 1e-3),  # the optimizer's part of it
+}
+
+FORMATS = (
+    LineFormat(
+        name="deepspeed",
+        title="DeepSpeed",
+        parser=DeepSpeed,
+        needles=NEEDLES,
+        names=NAMES,
+        weight=0.2,
+    ),
+    LineFormat(
+        name="deepspeed-losses",
+        title="DeepSpeed",
+        parser=WithLosses,
+        needles=NEEDLES,
+        names=NAMES,
+        weight=0.9,
+    ),
 )

@@ -85,8 +85,9 @@ class Fairseq(LineParser):
     def _record(self, line: Line, values: dict[str, float], tag: str) -> Iterator[Item]:
         validation = tag in ("valid", "test") or any(key.startswith("valid_") for key in values)
         mean = not validation and (tag == "train" or "train_num_updates" in values)
-        plain = {key.removeprefix("valid_").removeprefix("train_") for key in values}
-        if "num_updates" not in plain or len(plain) < 3:
+        stems = {key.rpartition("/")[2] for key in values}
+        plain = {stem.removeprefix("valid_").removeprefix("train_") for stem in stems}
+        if "num_updates" not in plain or len(plain - {"epoch"}) < 2:
             return
         step: int | None = None
         told: dict[str, float] = {}
@@ -95,7 +96,7 @@ class Fairseq(LineParser):
             stem = stem.removeprefix("valid_" if validation else "train_" if mean else "")
             if stem == "num_updates":
                 step = int(value) if value == value and abs(value) < 2**53 else None
-            elif stem == "epoch" and (validation or self._inner):
+            elif stem == "epoch" and (validation or (mean and self._inner)):
                 continue
             elif validation:
                 group = key.rpartition("/")[0] or "valid"

@@ -12,7 +12,7 @@ from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.text import Line
 from surefoot.readers.text.prefixes import timestamp
 
-_N = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
+_N = r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?(?:[eE][-+]?\d{1,4})?|nan|inf)"
 _PAIR = re.compile(
     rf"(?<![\w/.])([A-Za-z_][\w/.]{{0,60}}(?: \([\w/]{{1,40}}\))?)="
     rf"(?:({_N})(?![\w.])|\{{([^{{}}]{{0,2000}})\}})"

@@ -105,7 +105,7 @@ class JsonTable(FileFormat):
 def _document(source: Source) -> Generator[Item, None, Any]:
     document, cut = document_of(source)
     if cut:
-        yield Note("unusable", data={"why": "the file is cut short: its end is lost"})
+        yield Note("unusable", data={"why": "the file is cut short or damaged: its end is lost"})
     return document
 
 

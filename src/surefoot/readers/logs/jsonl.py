@@ -12,6 +12,7 @@ from surefoot.readers.logs._records import (
     flatten,
     is_evaluation,
     is_metric,
+    means,
     signal_of,
     stem_of,
     step_rank,
@@ -20,6 +21,7 @@ from surefoot.readers.logs._records import (
 )
 from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.text import Line
+from surefoot.readers.text.prefixes import timestamp
 
 PREFIX = 400
 """Characters of a logger's own prefix that may stand before the object."""
@@ -39,11 +41,13 @@ _FROM = (
     "checkpoint_step", "step", "global_step", "iteration", "path", "at",
 )  # fmt: skip
 _PATHS = ("path", "checkpoint", "checkpoint_path", "dir", "file", "resumed_from")
+_TIMES = frozenset(("timestamp", "time", "date", "datetime", "created_at", "ts"))
 _IGNORED = frozenset(("percentage", "rank", "_step"))
 
 
 MOST_PLANS = 64
 _NUMBERS = {int, float}
+_MOST = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,8 @@ class JsonLines(LineParser):
         values = {key: record[key] for key in plan.values}
         if type(step) is not int or not set(map(type, values.values())) <= _NUMBERS:
             return None
+        if abs(step) >= _MOST or max(map(abs, values.values())) >= _MOST:
+            return None
         time = line.time
         if plan.time is not None:
             time = record[plan.time]
@@ -142,13 +148,16 @@ class JsonLines(LineParser):
             self._total = total
             yield Note("facts", None, line.number, {"steps": total})
         rank = flat.get("rank")
+        left_out = _IGNORED | {taken} | means(flat)
         values: dict[str, float] = {}
         time = line.time
         for key, value in flat.items():
-            if key == taken or stem_of(key) in TOTALS or key in _IGNORED:
+            if key in left_out or stem_of(key) in TOTALS:
                 continue
             told = value_of(key, value)
             if told is None:
+                if isinstance(value, str) and stem_of(key) in _TIMES:
+                    time = timestamp(value) or time
                 continue
             if signal_of(key) == "timestamp":
                 time = told / 1000.0 if told > 1e11 else told
@@ -244,5 +253,12 @@ FORMATS = (
         },
         weight=0.96,
     ),
-    LineFormat(name="jsonl", title="JSON lines", parser=JsonLines, needles=_NEEDLES, weight=0.9),
+    LineFormat(
+        name="jsonl",
+        title="JSON lines",
+        parser=JsonLines,
+        needles=_NEEDLES,
+        names={"train_speed(s/it)": ("step_time", 1.0)},  # of ms-swift
+        weight=0.94,
+    ),
 )

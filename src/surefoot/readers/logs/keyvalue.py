@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from surefoot.readers.aliases import LOCALISED, STEPS
 from surefoot.readers.formats import LineFormat, LineParser
+from surefoot.readers.logs._bars import Bar, LastDrawn, bar
 from surefoot.readers.logs._epochs import EpochSteps
 from surefoot.readers.logs._pairs import Pair, pairs, short
 from surefoot.readers.names import lookup, split_unit
@@ -44,6 +45,17 @@ _EPOCH_STEP = re.compile(
     r"[\[(]\s{0,12}(\d{1,12})/(\d{1,12})",
     re.IGNORECASE,
 )
+_ASIDE = re.compile(
+    r"\b(?:val|valid|validat\w*|eval\w*|test\w*|sanity|load\w*|map|tokeni\w*|generat\w*|predict\w*)\b",
+    re.IGNORECASE,
+)
+_EPOCH = re.compile(r"\bEpoch:?\s{0,2}\[?(\d{1,9})\b", re.IGNORECASE)
+_VALIDATION = re.compile(r"\W{0,8}(?:\w{1,20}\W{1,4}){0,2}(?:val|eval|验证|検証)", re.IGNORECASE)
+_NOT_NOW = re.compile(
+    r"\b(?:total|max|num|number|per|warm|warmup|save|eval|log|logging|every|accumulation|last|"
+    r"resume|best|next|from|total_steps)\b",
+    re.IGNORECASE,
+)
 _NO_KEY = re.compile(r"\.(?:py|cpp|cc|h|cu)$")
 
 
@@ -54,20 +66,30 @@ class KeyValue(LineParser):
         self._total: float | None = None
         self._epochs = EpochSteps()
         self._said = False
+        self._begun = False
+        self._drawn = LastDrawn()
 
     def feed(self, line: Line) -> Iterator[Item]:
         """See the base class."""
         line = short(line)
         text = line.text
+        if "%|" in text or "\u2501" in text:
+            drawn = bar(text)
+            if drawn is not None and drawn.exact and drawn.postfix:
+                yield from self._bar(line, drawn)
+                return
         if _STEP.search(text, 0, _LOOK) is None and _EPOCH_STEP.search(text, 0, _LOOK) is None:
+            yield from self._beside(line)
             return
         found = [pair for pair in pairs(text) if not _NO_KEY.search(pair.key)]
         place, rest, within = _placed(text, found)
         if place is None:
+            yield from self._beside(line)
             return
         if "skip" in text.lower() and _SKIPPED.search(text):
             step = self._of_run(place, rest, within)
-            data = {split_unit(pair.key)[0]: pair.value for pair in rest}
+            after = [pair for pair in rest if pair.start > place.start]
+            data = {split_unit(pair.key)[0]: pair.value for pair in after}
             yield Note("update_skipped", step, line.number, data)
             return
         values: dict[str, float] = {}
@@ -93,6 +115,7 @@ class KeyValue(LineParser):
             }
             evaluation = True
         step = self._of_run(place, rest, within)
+        self._begun = True
         yield Point(step, values, line.number, line.rank, line.time, evaluation=evaluation)
         if self._epochs.within:
             if not self._said:
@@ -101,6 +124,40 @@ class KeyValue(LineParser):
         elif place.of is not None and place.of != self._total and place.of >= step:
             self._total = place.of
             yield Note("facts", None, line.number, {"steps": int(place.of)})
+
+    def finish(self) -> Iterator[Item]:
+        """What a bar has drawn last."""
+        yield from self._drawn.rest()
+
+    def _bar(self, line: Line, drawn: Bar) -> Iterator[Item]:
+        """A progress bar whose postfix tells a metric: ``100/1000 [..., 1.6it/s, loss=2.5]``."""
+        if _ASIDE.search(drawn.description):
+            return
+        told = [pair for pair in pairs(drawn.postfix) if pair.told]
+        values = {pair.key: pair.value for pair in told}
+        if not {lookup(split_unit(key)[0]) for key in values} - {None} - _WEAK:
+            return
+        place = _step(told)
+        n = drawn.n if place is None else int(told[place].value)
+        epoch = _EPOCH.search(drawn.description)
+        if place is None and epoch is not None:
+            values["epoch"] = float(epoch[1])
+            n = self._epochs.step(int(epoch[1]), drawn.n, drawn.total, sure=True)
+        point = Point(n, values, line.number, line.rank, line.time)
+        last = self._drawn.take(n, point)
+        if last is not None:
+            self._begun = True
+            yield last
+
+    def _beside(self, line: Line) -> Iterator[Item]:
+        """A line of validation that leaves its step to the line before."""
+        if not self._begun or not _VALIDATION.match(line.text):
+            return
+        yield from self._drawn.rest()
+        values = {pair.key: pair.value for pair in pairs(line.text) if not _NO_KEY.search(pair.key)}
+        known = {lookup(split_unit(key)[0]) for key in values} - {None} - _WEAK
+        if any(str(signal).startswith("validation") for signal in known):
+            yield Point(None, values, line.number, line.rank, line.time, evaluation=True)
 
     def _of_run(self, place: Pair, rest: list[Pair], within: bool) -> int:
         """The step of the run, where epochs count their steps anew."""
@@ -138,18 +195,18 @@ def _step(found: list[Pair]) -> int | None:
         stem, unit = split_unit(pair.key)
         if unit:
             continue
-        last = stem.rpartition("_")[2] if not pair.told or pair.of else stem
+        last = stem
+        if " " in pair.key and not _NOT_NOW.search(pair.key):  # "trainer INFO iter: 5"
+            last = split_unit(pair.key.rpartition(" ")[2])[0]
         if number and not pair.told and stem.endswith(("at_" + last, "after_" + last)):
             continue  # "... no drift before the one at step 644": a sentence
         rank = _RANKED.get(stem, _RANKED.get(last))
-        if rank is None or (best is not None and rank >= best[0] and not _late(found, best[1])):
+        if rank is None or (
+            best is not None and rank >= best[0] and split_unit(found[best[1]].key)[0] not in _LATE
+        ):
             continue
         best = (rank, number)
     return None if best is None else best[1]
-
-
-def _late(found: list[Pair], number: int) -> bool:
-    return split_unit(found[number].key)[0] in _LATE
 
 
 def _key(pair: Pair) -> str:

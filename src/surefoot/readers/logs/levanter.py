@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from surefoot.readers.formats import LineFormat, LineParser
-from surefoot.readers.logs._bars import bar
+from surefoot.readers.logs._bars import LastDrawn, bar
 from surefoot.readers.logs._pairs import pairs, short
 from surefoot.readers.numbers import NUMBER, number
 from surefoot.readers.points import Item, Note, Point
@@ -18,7 +18,6 @@ _PROGRESS = re.compile(
     rf"\bProgress on: ?(train|Train|training) {_COUNT}/{_COUNT} "
     r"rate:([\d.,]{1,16})? ?(it/s|s/it|[?-])?\S{0,16}.{0,120}?postfix:(.{1,2000})"
 )
-_BAR = ("train", "Train", "training")
 _VALIDATION = re.compile(
     rf"(?:\b([\w./-]{{1,80}}) )?\b(?:validation|eval) loss: ({NUMBER})\s*$", re.IGNORECASE
 )
@@ -34,6 +33,7 @@ class Levanter(LineParser):
         self._last: int | None = None
         self._total: int | None = None
         self._rounded = False
+        self._drawn = LastDrawn()
 
     def feed(self, line: Line) -> Iterator[Item]:
         """See the base class."""
@@ -49,10 +49,15 @@ class Levanter(LineParser):
             yield from self._record(line, step, total, values, bool(found[3]))
             return
         drawn = bar(text)
-        if drawn is not None and drawn.description in _BAR:
+        if drawn is not None and drawn.description == "train":
             values = _postfix(drawn.postfix)
-            yield from self._record(line, drawn.n, drawn.total, values, not drawn.exact)
+            record = self._record(line, drawn.n, drawn.total, values, not drawn.exact)
+            for item in record:
+                last = self._drawn.take(drawn.n, item) if isinstance(item, Point) else item
+                if last is not None:
+                    yield last
             return
+        yield from self._drawn.rest()
         told = _VALIDATION.search(text) if self._last is not None else None
         if told is not None:
             loss = number(told[2])
@@ -69,6 +74,10 @@ class Levanter(LineParser):
         resumed = _RESUMED.search(text)
         if resumed is not None:
             yield Note("resumed", int(resumed[1]), line.number)
+
+    def finish(self) -> Iterator[Item]:
+        """What was drawn last."""
+        yield from self._drawn.rest()
 
     def _record(
         self,

@@ -14,7 +14,7 @@ from surefoot.readers.logs._pairs import pairs, short
 from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.text import Line
 
-_EPOCH = re.compile(r"\bEpoch (\d{1,9})(?:/-?\d{1,9})?(?::? ?:)?$")
+_EPOCH = re.compile(r"\bEpoch (\d{1,9})(/-?\d{1,9})?$")
 _SAVING = re.compile(
     r"\bEpoch \d{1,9}, global step (\d{1,12}): .{1,200}?(?:, saving model to '([^'\n]{1,400})')"
 )
@@ -41,7 +41,9 @@ class Lightning(LineParser):
         text = line.text
         drawn = bar(text)
         epoch = _EPOCH.search(drawn.description) if drawn is not None else None
-        if drawn is not None and epoch is not None and drawn.postfix:
+        # Only the bars of rich tell the number of epochs.
+        ours = epoch is not None and (epoch[2] is None or "\u2501" in text)
+        if drawn is not None and epoch is not None and ours and drawn.postfix:
             yield from self._record(line, int(epoch[1]), drawn.n, drawn.total, drawn.postfix)
         saving = _SAVING.search(text) if "global step" in text else None
         if saving is not None:
@@ -54,7 +56,8 @@ class Lightning(LineParser):
     def _record(self, line: Line, epoch: int, n: int, total: int, postfix: str) -> Iterator[Item]:
         if epoch != self._epoch:
             if self._epoch is None or epoch != self._epoch + 1:
-                self._before = epoch * total
+                # Lightning counts epochs from 0 and names a version; loops of others do not.
+                self._before = (epoch if "v_num" in postfix else max(0, epoch - 1)) * total
             else:
                 self._before += self._batches
             self._epoch, self._held = epoch, {} if epoch == 0 else self._held

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from surefoot.readers.formats import LineFormat, LineParser
 from surefoot.readers.logs._pipes import fields
-from surefoot.readers.numbers import NUMBER, number, whole
+from surefoot.readers.numbers import whole
 from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.text import Line
 from surefoot.readers.text.prefixes import timestamp
@@ -34,7 +34,8 @@ _MEMORY = re.compile(
     r"(?:\[Rank (\d{1,6})\] )?\(?after \d{1,12} iterations\)? memory \(([MG]B)\) \|"
 )
 _TIMER = re.compile(
-    rf"\s{{2,8}}([a-z][\w/-]{{1,60}}) \.{{2,60}}: (?:\((?:{NUMBER}), ({NUMBER})\)|({NUMBER}))\s*"
+    r"\s{2,8}([a-z][\w/-]{1,60}) \.{2,60}: "
+    r"(?:\(\d{1,20}\.\d{1,9}, (\d{1,20}\.\d{1,9})\)|(\d{1,20}\.\d{1,9}))\s{0,8}"
 )
 _WORLD = re.compile(r"using world size: (\d{1,9})")
 _VOCABULARY = re.compile(r"padded vocab \(size: \d{1,9}\) .{0,60}\(new size: (\d{1,9})\)")
@@ -66,11 +67,12 @@ class Megatron(LineParser):
         """See the base class."""
         text = line.text
         if "|" in text:
-            validation = _VALIDATION.search(text)
+            # A text is sought before a pattern: most long lines hold none of them.
+            validation = _VALIDATION.search(text) if " at " in text else None
             if validation is not None:
                 yield from self._validation(line, validation)
                 return
-            step = STEP.search(text)
+            step = STEP.search(text) if "iteration" in text else None
             if step is not None:
                 yield from self._record(line, step)
                 return
@@ -78,10 +80,8 @@ class Megatron(LineParser):
             return
         timer = _TIMER.fullmatch(text) if "..: " in text else None
         if timer is not None:  # of the block below `(min, max) time across ranks (ms):`
-            value = number(timer[2] or timer[3])
-            if value is not None:
-                values = {f"time/{timer[1]} (ms)": value}
-                yield Point(None, values, line.number, line.rank, line.time)
+            values = {f"time/{timer[1]} (ms)": float(timer[2] or timer[3])}
+            yield Point(None, values, line.number, line.rank, line.time)
             return
         yield from self._told(line)
 
@@ -100,7 +100,7 @@ class Megatron(LineParser):
 
     def _beside(self, line: Line) -> Iterator[Item]:
         """Timers and memory, printed on lines of their own after the record."""
-        times = _TIMES.search(line.text)
+        times = _TIMES.search(line.text) if "time (" in line.text else None
         if times is not None:
             told = fields(line.text[times.end() :])
             values = {f"time/{key} ({times[1]})": value for key, value in told}
@@ -108,7 +108,7 @@ class Megatron(LineParser):
                 yield Point(None, values, line.number, line.rank, line.time)
             return
         # Ranks that write at once glue their records together.
-        found = list(_MEMORY.finditer(line.text))
+        found = list(_MEMORY.finditer(line.text)) if "memory (" in line.text else []
         for record, after in zip(found, [*found[1:], None], strict=False):
             told = fields(line.text[record.end() : after.start() if after else None])
             values = {f"memory/{key} ({record[2]})": value for key, value in told}
@@ -153,10 +153,10 @@ class Megatron(LineParser):
             if loaded is not None:
                 yield Note("resumed", int(loaded[1]), line.number)
             return
-        world = _WORLD.search(text)
+        world = _WORLD.search(text) if "world size" in text else None
         if world is not None:
             yield Note("facts", None, line.number, {"world_size": int(world[1])})
-        vocabulary = _VOCABULARY.search(text)
+        vocabulary = _VOCABULARY.search(text) if "padded vocab" in text else None
         if vocabulary is not None:
             yield Note("facts", None, line.number, {"vocab_size": whole(vocabulary[1])})
 

@@ -7,7 +7,7 @@ from surefoot.readers.formats import LineFormat, LineParser
 from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.text import Line
 
-_N = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)"
+_N = r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?(?:[eE][-+]?\d{1,4})?|\.\d{1,40}|nan|inf)"
 _STEP = re.compile(
     r"\{ {0,4}(?:Epoch: ?\[ {0,8}(\d{1,9})/ {0,8}(\d{1,9})\], {1,4})?"
     r"step: ?\[ {0,12}(\d{1,12})/ {0,12}(\d{1,12})\],? "
@@ -18,7 +18,7 @@ _FIELD = re.compile(
     r"(?:/[^\],]{1,24})?\]?(ms|s|T)?(?=[,}]|\s*$)"
 )
 _OVERFLOW = re.compile(r"overflow cond: {0,2}\[? {0,2}True")
-_SPEED = re.compile(rf"({_N}) samples/s/p\b")
+_SPEED = re.compile(rf"(?<![\w.])({_N}) samples/s/p\b")
 _SKIPPED = re.compile(r"\bis_skip: \[? {0,4}True")
 _MONITOR = re.compile(rf"\bepoch: (\d{{1,9}}),? step: (\d{{1,12}}), loss is ({_N})(?![\w.])")
 

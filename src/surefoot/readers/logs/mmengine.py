@@ -60,7 +60,7 @@ class MMEngine(LineParser):
             if unit == "Epoch":
                 if epoch is None:
                     return
-                self._per_epoch, self._last = of, (int(epoch) - 1) * of + at
+                self._per_epoch, self._last = of, max(0, int(epoch) - 1) * of + at
                 values = {"epoch": float(epoch), **told}
             else:
                 self._last = at

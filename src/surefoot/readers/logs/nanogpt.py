@@ -2,7 +2,7 @@
 
 nanoGPT: ``iter 2920: loss 3.9883, time 1099.34ms, mfu 15.34%`` and, where it evaluates,
 ``step 3000: train loss 4.0390, val loss 4.0427``. nanochat: ``step 00010/21400 (0.05%) | loss:
-9.1 | ...`` and ``Step 00250 | Validation bpb: 0.9``.
+9.1 | ...`` and ``Step 00250 | Validation bpb: 0.9``. The lecture between them: ``250 train 5.91``.
 """
 
 import re
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from surefoot.readers.formats import LineFormat, LineParser
 from surefoot.readers.logs._pairs import pairs, short
+from surefoot.readers.numbers import NUMBER, number
 from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.text import Line
 
@@ -18,7 +19,7 @@ _EVAL = re.compile(r"\bstep (\d{1,12}): (?=(?:train|val) loss |losses? train)")
 _SAVING = re.compile(r"\bsaving checkpoint to (\S{1,400})")
 _RESUMING = re.compile(r"\bResuming training from (\S{1,400})")
 _FACTS = (
-    (re.compile(r"\btokens per iteration will be: ([\d,]{1,20})"), "tokens_per_step"),
+    (re.compile(r"\btokens per iteration will be: (\d[\d,]{0,20})"), "tokens_per_step"),
     (re.compile(r"\bfound vocab_size = (\d{1,9})"), "vocab_size"),
 )
 
@@ -64,18 +65,15 @@ class NanoGPT(LineParser):
                 yield Note("facts", None, line.number, {fact: int(told[1].replace(",", ""))})
 
 
-_STEP = re.compile(
-    r"\b[Ss]tep (\d{1,12})(?:/(\d{1,12}))?(?: \([\d.]{1,12}%\))? \| "
-    r"(?=loss: |Loss: |Training loss: |Validation |CORE metric: |Average reward: |\w[\w@ ]{0,40}: )"
-)
-_WHAT = re.compile(
-    r"\| (?:loss|Training loss|Validation bpb|Validation loss|CORE metric): ", re.IGNORECASE
+_STEP = re.compile(  # the step has five digits and more, training lines a percentage
+    r"\b[Ss]tep (\d{5,12})(?:/(\d{5,12}))?(?: \([\d.]{1,12}%\) \| (?=\w[\w @]{0,40}: )| \| "
+    r"(?=Training loss: |Validation (?:bpb|loss): |CORE metric: ))"
 )
 _SAVED = re.compile(
     r"\bSaved model (?:parameters|file|checkpoint) to:? (\S{0,400}?(\d{1,12})\.\w+)"
 )
 _WORLD = re.compile(r"\b(?:Distributed world size|DDP world size): (\d{1,7})")
-_VOCAB = re.compile(r"\bVocab size: ([\d,]{1,12})")
+_VOCAB = re.compile(r"\bVocab size: (\d[\d,]{0,12})")
 
 
 class Nanochat(LineParser):
@@ -89,7 +87,7 @@ class Nanochat(LineParser):
         line = short(line)
         text = line.text
         found = _STEP.search(text)
-        if found is not None and (found.group().count("%") or _WHAT.search(text)):
+        if found is not None:
             values = _values(text, found.end())
             evaluation = any(key.startswith(("Validation", "CORE")) for key in values)
             if values:
@@ -112,6 +110,21 @@ class Nanochat(LineParser):
                 yield Note("facts", None, line.number, {fact: int(told[1].replace(",", ""))})
 
 
+_LOGGED = re.compile(rf"(\d{{1,12}}) (train|val|hella) ({NUMBER})\s*$")
+
+
+class BuildNanoGPT(LineParser):
+    """The log file of the build-nanogpt lecture: ``250 train 5.912345``, ``250 val 5.9``."""
+
+    def feed(self, line: Line) -> Iterator[Item]:
+        """See the base class."""
+        found = _LOGGED.match(line.text) if len(line.text) < 80 else None
+        value = number(found[3]) if found is not None else None
+        if found is not None and value is not None:
+            beside = found[2] != "train"
+            yield Point(int(found[1]), {found[2]: value}, line.number, line.rank, line.time, beside)
+
+
 def _values(text: str, start: int) -> dict[str, float]:
     values: dict[str, float] = {}
     for pair in pairs(text, start):
@@ -120,6 +133,18 @@ def _values(text: str, start: int) -> dict[str, float]:
 
 
 FORMATS = (
+    LineFormat(
+        name="build-nanogpt",
+        title="build-nanogpt",
+        parser=BuildNanoGPT,
+        needles=(" train ", " val ", " hella "),
+        names={
+            "train": ("loss", 1.0),
+            "val": ("validation_loss", 1.0),
+            "hella": ("hellaswag_accuracy", 1.0),
+        },
+        weight=0.9,
+    ),
     LineFormat(
         name="nanogpt",
         title="nanoGPT",

@@ -33,8 +33,13 @@ class NeoX(Megatron):
         if "step=" in text or "OVERFLOW" in text or "global_step" in text:
             yield from self._of_deepspeed(line)
             return
-        record = _RECORD.search(text) is not None
-        if not record and " at iteration" not in text and megatron.STEP.search(text) is not None:
+        record = "samples/sec: " in text and _RECORD.search(text) is not None
+        if (
+            not record
+            and " at iteration" not in text
+            and "|" in text
+            and megatron.STEP.search(text) is not None
+        ):
             return  # another trainer's record
         for item in super().feed(line):
             if isinstance(item, Point) and not record and self._last is None:

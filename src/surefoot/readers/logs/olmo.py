@@ -68,7 +68,7 @@ class Olmo(LineParser):
             self._open[rank] = block = _Block(line, self._last, "")
             if head[3]:
                 block.values["epoch"] = float(head[3])
-            if head[2] and head[2].isdigit() and head[2] != self._total:
+            if head[2] and head[2].isdecimal() and head[2] != self._total:
                 self._total = head[2]
                 yield Note("facts", None, line.number, {"steps": int(head[2])})
             return

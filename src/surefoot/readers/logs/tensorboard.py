@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from surefoot.errors import LogError
@@ -10,7 +10,7 @@ from surefoot.readers.blocks import Block
 from surefoot.readers.formats import FileFormat
 from surefoot.readers.logs._protobuf import Malformed
 from surefoot.readers.logs._tfevent import parse
-from surefoot.readers.logs._tfrecord import Frames, begins_well
+from surefoot.readers.logs._tfrecord import WINDOW, Frames, begins_well
 from surefoot.readers.logs._tfscalars import Scalars
 from surefoot.readers.points import Item, Note
 
@@ -66,7 +66,7 @@ class TensorBoard(FileFormat):
 
     def read(self, source: "Source") -> Iterator[Item]:
         """See the base class."""
-        frames, scalars = Frames(source.chunks(4 << 20)), Scalars()
+        frames, scalars = Frames(source.chunks(WINDOW)), Scalars()
         for window in frames.windows():
             scalars.take(*window)
         if not frames.count:
@@ -88,28 +88,28 @@ FORMAT = TensorBoard()
 
 
 def _wanted(scalars: Scalars) -> list[int]:
-    return [
-        number
-        for tag, number in scalars.tags.items()
-        if tag not in scalars.others and not _OTHER_AXIS.search(tag)
-    ]
+    """Numbers of the tags whose steps are steps; all that hold scalars, if there are none such."""
+    told = [tag for tag in scalars.tags if tag not in scalars.others]
+    wanted = [tag for tag in told if not _OTHER_AXIS.search(tag)]
+    return [scalars.tags[tag] for tag in wanted or told]
 
 
 def _keys(tags: Mapping[str, int], path: str) -> list[str]:
     """The key of each tag. Where a writer's folder tells more than the tag, it is part of it.
 
-    ``add_scalars("loss", {"val": ...})`` writes the tag ``loss`` in a folder ``..._loss_val`` or
-    ``loss_val``; Keras writes the same tags in folders ``train`` and ``validation``.
+    ``add_scalars("loss", {"val": ...})`` writes the tag ``loss``, and no other, in a folder
+    ``loss_val`` beside the writer's own file; Keras writes the same tags in folders ``train`` and
+    ``validation``.
     """
-    folder = PurePath(path).parent.name
+    folder = Path(path).parent
     keys = []
     for tag in tags:
         flat = tag.replace("/", "_").replace(" ", "_")
-        if folder.startswith(f"{flat}_"):
-            keys.append(f"{tag}_{folder[len(flat) + 1 :]}")
-        elif folder.lower() in _VALIDATION and not _VALIDATION & set(
-            re.split(r"\W|_", tag.lower())
-        ):
+        own = folder.name.removeprefix(f"{flat}_")
+        words = set(re.split(r"\W|_", tag.lower()))
+        if len(tags) == 1 and own != folder.name and any(folder.parent.glob("*tfevents*")):
+            keys.append(f"{tag}_{own}")
+        elif folder.name.lower() in _VALIDATION and not _VALIDATION & words:
             keys.append(f"validation/{tag}")
         else:
             keys.append(tag)
@@ -180,7 +180,7 @@ def _blocks(
         yield Block(steps[begin:end], told, places, times=times[begin:end])
         begin = end
     if differing:
-        why = f"{differing:,} numbers are told again for the same step; the first one told stays"
+        why = f"another number is told for the same step: {differing:,} times; the first stays"
         yield Note("unusable", data={"why": why})
 
 

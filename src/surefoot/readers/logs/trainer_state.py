@@ -49,7 +49,7 @@ class TrainerState(FileFormat):
         if open_levels:
             if open_levels > 2:
                 history = history[:-1]  # the entry in which the file was cut
-            why = f"the file is cut short: its first {len(history):,} entries are whole"
+            why = f"the file is cut short or damaged: its first {len(history):,} entries are whole"
             yield Note("unusable", data={"why": why})
         yield from _told(state)
         step_key = source.keys.get("step", "step")

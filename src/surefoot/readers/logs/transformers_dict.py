@@ -15,17 +15,12 @@ from math import isclose, isfinite
 from surefoot.readers.formats import LineFormat, LineParser
 from surefoot.readers.logs._bars import bar
 from surefoot.readers.logs._pairs import short
-from surefoot.readers.numbers import NUMBER, number, whole
+from surefoot.readers.logs._trainer_dict import LONGEST, entries, evaluates
+from surefoot.readers.numbers import whole
 from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.text import Line
 
-_LONGEST = 262_144
-_ENTRY = re.compile(
-    rf"'([^'\n:{{}}]{{1,200}})': (?:'([^'\n]{{0,80}})'|(?:np\.float\d\d\()?((?:{NUMBER})))"
-)
 _TOTAL = re.compile(r"\bTotal optimization steps\s{0,4}=\s{0,4}([\d,]{1,16})")
-_STEP_FIELDS = ("global_step/max_steps", "global_step", "step", "current_steps")
-_FEW = ("loss", "grad_norm", "learning_rate", "lr", "reward", "perplexity", "ppl")
 _DESCRIPTIONS = ("", "train", "training", "steps", "step")
 _SAVING = re.compile(r"\bSaving model checkpoint to (\S{0,400}checkpoint-(\d{1,12}))")
 _RESUMED = re.compile(
@@ -68,7 +63,7 @@ class TransformersDict(LineParser):
 
     def feed(self, line: Line) -> Iterator[Item]:
         """See the base class."""
-        line = short(line, _LONGEST)
+        line = short(line, LONGEST)
         text, start = line.text, 0
         drawn = bar(text)
         if drawn is not None and drawn.description.lower() in _DESCRIPTIONS and drawn.exact:
@@ -114,7 +109,7 @@ class TransformersDict(LineParser):
             yield from self._steps(line, total)
 
     def _dictionary(self, line: Line, begin: int) -> Iterator[Item]:
-        read = _entries(line.text, begin)
+        read = entries(line.text, begin)
         if read is None:
             return
         values, step, total = read
@@ -129,7 +124,7 @@ class TransformersDict(LineParser):
             yield _point(line, values, step)
             yield from self._steps(line, total)
             return
-        if _evaluates(values):
+        if evaluates(values):
             if self._held:
                 self._held.append(_Held(line, values, None, None, True))
             else:
@@ -137,8 +132,10 @@ class TransformersDict(LineParser):
             return
         logged = line.text[:begin].endswith(">> ")
         if logged != self._logged and self._repeats(values):
-            for held in self._held:
-                held.values.update(values)
+            if self._held:
+                self._held[-1].values.update(values)
+            else:
+                yield _point(line, values, self._last)
             return
         self._previous, self._logged = dict(values), logged
         if any(not held.evaluation for held in self._held):
@@ -198,32 +195,8 @@ class TransformersDict(LineParser):
             yield Note("facts", None, line.number, {"steps": total})
 
 
-def _entries(text: str, begin: int) -> tuple[dict[str, float], int | None, int | None] | None:
-    """(numbers, step and total if told) of a dictionary; None if it is no record of training."""
-    end = text.find("}", begin, begin + _LONGEST)
-    values: dict[str, float] = {}
-    step = total = None
-    for entry in _ENTRY.finditer(text, begin, end if end >= 0 else begin + _LONGEST):
-        key, told = entry[1], entry[2] if entry[2] is not None else entry[3].rstrip(",")
-        if key in _STEP_FIELDS:
-            done, _, of = told.partition("/")
-            step, total = whole(done), whole(of) if of else total
-            continue
-        value = number(told)
-        if value is not None:
-            values.setdefault(key, value)
-    placed = step is not None or "epoch" in values
-    if not placed or not any(key in _FEW or key.startswith("eval_") for key in values):
-        return None if not (placed and "train_runtime" in values) else (values, step, total)
-    return values, step, total
-
-
-def _evaluates(values: Mapping[str, float]) -> bool:
-    return "loss" not in values and any(key.startswith("eval_") for key in values)
-
-
 def _point(line: Line, values: dict[str, float], step: int | None) -> Point:
-    return Point(step, values, line.number, line.rank, line.time, evaluation=_evaluates(values))
+    return Point(step, values, line.number, line.rank, line.time, evaluation=evaluates(values))
 
 
 FORMAT = LineFormat(

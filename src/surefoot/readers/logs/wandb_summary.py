@@ -10,6 +10,7 @@ from surefoot.readers.formats import FileFormat
 from surefoot.readers.logs._json import document_of, head_of, is_lines
 from surefoot.readers.logs._records import (
     flatten,
+    means,
     signal_of,
     step_rank,
     step_value,
@@ -52,7 +53,9 @@ class WandbSummary(FileFormat):
         if not isinstance(document, dict):
             raise LogError(f"{source.name} holds no summary: expected one JSON object")
         if cut:
-            yield Note("unusable", data={"why": "the file is cut short: its last values are lost"})
+            yield Note(
+                "unusable", data={"why": "the file is cut short or damaged: its end is lost"}
+            )
         yield from row_of(document, source.keys.get("step"))
 
 
@@ -71,8 +74,9 @@ def row_of(document: Mapping[str, Any], step_key: str | None) -> Iterator[Item]:
         step = 1
     time = None
     values: dict[str, float] = {}
+    left_out = {taken, "_step", *means(flat)}
     for key, value in flat.items():
-        told = None if key == taken else value_of(key, value)
+        told = None if key in left_out else value_of(key, value)
         if told is None:
             continue
         if signal_of(key) == "timestamp":

@@ -23,8 +23,8 @@ _TORCHX = re.compile(r"[\w./-]{1,80}/(?P<replica>\d{1,6}) (?=\[|[A-Z])")
 # pdsh and docker compose: a host or service with a number in its name. One blank belongs to them:
 # what the trainer indents stays indented.
 _HOST = re.compile(
-    r"(?:ip-[\d-]{7,15}|(?:[a-z]{1,12}[-_.]?){0,3}(?:node|gpu|host|worker|trainer|slurm|compute|dgx|nid|"
-    r"master|cn|gn|r)[\w.-]{0,40}\d[\w.-]{0,20}|(?:\d{1,3}\.){3}\d{1,3}):\s(?=.)"
+    r"(?:ip-[\d-]{7,15}|(?:[a-z]{1,12}[-.]){0,2}(?:node|gpu|host|worker|trainer|slurm|compute|dgx)"
+    r"[\w.-]{0,40}\d[\w.-]{0,20}|(?:cn|gn|nid)\d{1,6}|(?:\d{1,3}\.){3}\d{1,3}):\s(?=.)"
     r"|[a-z][\w.-]{0,40}-\d{1,4}\s{1,20}\|\s"
 )
 _QUOTE = re.compile(r"(?:>\s?){1,4}")

@@ -32,6 +32,12 @@ def documents(path: str, script: Script) -> list[Document]:
                 doc = _document(path, Command(text.split(), 1))
                 found += [doc] if doc else []
         found = _one(found)
+    started = [doc for doc in found if doc.program is not None]
+    if started and len(started) < len(found):
+        # A comment or a space behind a backslash ends a command; what follows is not passed on.
+        rest = [leaf for doc in found if doc.program is None for leaf in doc.leaves.values()]
+        started[-1].lost = rest
+        found = started
     for doc in found:
         doc.comments = script.comments
     return found
@@ -66,12 +72,13 @@ def _one(documents: list[Document]) -> list[Document]:
 
 def _document(path: str, command: Command) -> Document | None:
     words = _unwrapped(command.words)
-    start, program = _program(words)
+    end, start, program = _program(words)
     document = Document(path, "arguments", {}, program=program)
     launcher = Document(path, "arguments", {})
-    _flags(words[:start], command.line, launcher)
+    _flags(words[:end], command.line, launcher)
     document.launcher = launcher.leaves
-    _flags(words[start:], command.line, document)
+    told = [line for word in words[:start] if (line := marks.line_of(word)) is not None]
+    _flags(words[start:], told[-1] if told else command.line, document)
     return document if document.leaves else None
 
 
@@ -94,19 +101,19 @@ def _unwrapped(words: list[str]) -> list[str]:
     return found
 
 
-def _program(words: list[str]) -> tuple[int, str | None]:
-    """(place behind the program, its name); (0, None) if there is none."""
+def _program(words: list[str]) -> tuple[int, int, str | None]:
+    """(place of the program, place behind it, its name); (0, 0, None) if there is none."""
     texts = [marks.shown(word) for word in words]
     for place, text in enumerate(texts):
         if _PROGRAM.match(text) and not text.startswith("-"):
             # `--config x.py` is no program, unless it comes right after the launcher's own flags.
-            return place + 1, text.rpartition("/")[2]
+            return place, place + 1, text.rpartition("/")[2]
     for place, text in enumerate(texts[:-1]):
         if text == "-m" and texts[place + 1] not in _LAUNCHERS:
-            return place + 2, texts[place + 1]
+            return place, place + 2, texts[place + 1]
     first = texts[0].rpartition("/")[2] if texts else ""
     known = bool(first) and not first.startswith("-")
-    return (1, first) if known else (0, None)
+    return (0, 1, first) if known else (0, 0, None)
 
 
 def _flags(words: list[str], line: int, into: Document) -> None:
@@ -124,9 +131,11 @@ def _flags(words: list[str], line: int, into: Document) -> None:
                 into.loose.append((marks.line_of(word) or line, marks.shown(text)))
             continue
         if name is not None:
-            if len(values) == 2 and _is_whole(values[1]) and not marks.is_open(values[0]):
-                # `--lr 1e-4 $MORE`: the variable rather holds further flags.
-                into.loose.append((start, marks.shown(values.pop())))
+            # `--lr 1e-4 $MORE`: the variable rather holds further flags.
+            rest = values[1:]
+            if rest and all(map(_is_whole, rest)):
+                into.loose += [(start, marks.shown(text)) for text in rest]
+                values = values[:1]
             _put(into, _leaf(name, values, start))
         name, values = None, []
         line = marks.line_of(word) or line
@@ -152,8 +161,8 @@ def _leaf(name: str, values: list[str], line: int) -> Leaf:
     why = None
     for text in values:
         if marks.is_open(text):
-            name = marks.open_names(text)[0]
-            why = name if ": " in name else f"{name} is not known without running the script"
+            what = marks.open_names(text)[0]
+            why = what if ": " in what else f"{what} is not known without running the script"
     if not values:
         return Leaf(name, True, line)
     if why is not None:

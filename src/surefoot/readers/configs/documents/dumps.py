@@ -5,6 +5,8 @@
     ------------------------ arguments ------------------------
       adam_beta1 ...................................... 0.9
     -------------------- end of arguments ---------------------
+
+So print transformers' examples, one argument a line: ``TrainingArguments(``, ``adam_beta1=0.9,``.
 """
 
 import re
@@ -20,13 +22,19 @@ _LINE = re.compile(r"(?:^|\s{1,2})([A-Za-z_][\w-]{0,120})(?: \.{1,64} | {2})(.*)
 _HOW = re.compile(r"(?<=.)(updated|default)$")  # GPT-NeoX says where a value is from
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,12}m")
 _JSON = re.compile(r"\s{2,4}json = (?=\{)")
+_CALL = re.compile(r"(?:^|\s)(?:Seq2Seq)?TrainingArguments\(\s*$")
+_PAIR = re.compile(r"\s{0,4}([A-Za-z_]\w{0,80})=(.*?),?\s*$")
+_MEMBER = re.compile(r"[A-Z]\w{0,60}\.([A-Z_0-9]{1,60})$")
 _LONGEST = 4000
 _MOST = 4000
 
 
 def documents(path: str, text: str) -> list[Document]:
-    """The last block of arguments, and the configuration that DeepSpeed printed last."""
+    """The last block of arguments of each kind, and the configuration DeepSpeed printed last."""
     found = []
+    if (pairs := _last_call(text)) is not None:
+        leaves = {name: Leaf(name, _member(value), line) for line, name, value in pairs}
+        found.append(Document(path, "dump", leaves))
     if (block := _last_block(text)) is not None:
         found.append(_document(path, block))
     starts = list(_JSON.finditer(text)) if " json = {" in text else []
@@ -42,7 +50,7 @@ def documents(path: str, text: str) -> list[Document]:
 
 def has_block(text: str) -> bool:
     """Whether a block may be there."""
-    return " arguments ---" in text
+    return " arguments ---" in text or "TrainingArguments(" in text or " json = {" in text
 
 
 def _last_block(text: str) -> list[tuple[int, str]] | None:
@@ -56,6 +64,28 @@ def _last_block(text: str) -> list[tuple[int, str]] | None:
         elif reading and block is not None and len(block) < _MOST:
             block.append((number, line))
     return block
+
+
+def _last_call(text: str) -> list[tuple[int, str, str]] | None:
+    found: list[tuple[int, str, str]] | None = None
+    if "TrainingArguments(" not in text:
+        return None
+    reading = False
+    for number, line in _lines_near(text):
+        if _CALL.search(line):
+            found, reading = [], True
+        elif reading and found is not None and len(found) < _MOST:
+            pair = _PAIR.fullmatch(line)
+            reading = pair is not None and line.strip() != ")"
+            if pair is not None:
+                found.append((number, pair[1], pair[2]))
+    return found
+
+
+def _member(text: str) -> object:
+    """``SchedulerType.COSINE`` is written ``cosine`` in files."""
+    match = _MEMBER.fullmatch(text)
+    return match[1].lower() if match else _value(text)
 
 
 def _lines_near(text: str) -> Iterator[tuple[int, str]]:

@@ -1,7 +1,7 @@
 """What comments and launchers say of the machine: ``# 64 nodes x 4 GPUs (V100 32GB)``."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,11 @@ _NODES = re.compile(
     re.IGNORECASE,
 )
 _COUNT = re.compile(rf"^\W*(\d{{1,6}}|one|two|four|eight) ?[x×*]? ?({_DEVICE})\b", re.IGNORECASE)
+_ALL = re.compile(
+    r"^\W*(?:(?:launcher|launched|hardware|cluster|world[ _-]?size|runs?|on|with)\b[ :=]{0,3}){0,3}"
+    r"(\d{1,6}) ?(?:[x×*] ?)?(?:GPUs?|NPUs?|TPUs?|ranks|devices|accelerators)\b",
+    re.IGNORECASE,
+)
 _NAMED = re.compile(rf"\b({_DEVICE}(?:[ -](?:\d{{2,3}} ?GB|SXM\d?|PCIe|NVL))?)\b")
 _SLURM = re.compile(r"^SBATCH\s+--?(nodes|N|ntasks-per-node|gres|gpus-per-node)[= ]\s*(\S+)")
 _WORDS = {"one": 1, "two": 2, "four": 4, "eight": 8}
@@ -43,16 +48,29 @@ class Hint:
 
 def hints(document: Document) -> list[Hint]:
     """Nodes, devices and their kind, as far as the file tells; the launcher's flags first."""
+    launched, commented = _with_product(_launched(document)), _with_product(_commented(document))
+    # A comment may contradict the launcher: both are given then, the launcher's first.
+    others = [
+        hint
+        for field, hint in commented.items()
+        if field not in launched or launched[field].value != hint.value
+    ]
+    return [*launched.values(), *others]
+
+
+def _with_product(given: Iterable[Hint]) -> dict[str, Hint]:
+    """The first hint on each field, and all devices from nodes and devices of a node."""
     found: dict[str, Hint] = {}
-    for hint in [*_launched(document), *_commented(document)]:
+    for hint in given:
         found.setdefault(hint.field, hint)
     nodes, each = found.get("parallelism.nodes"), found.get("parallelism.devices_per_node")
     if nodes and each and "parallelism.world_size" not in found:
+        text = nodes.text if nodes.text == each.text else f"{nodes.text}, {each.text}"
+        world = nodes.value * each.value
         found["parallelism.world_size"] = Hint(
-            "parallelism.world_size", nodes.value * each.value, f"{nodes.text}, {each.text}"
-            if nodes.text != each.text else nodes.text, nodes.line, nodes.kind
-        )  # fmt: skip
-    return list(found.values())
+            "parallelism.world_size", world, text, nodes.line, nodes.kind
+        )
+    return found
 
 
 def _launched(document: Document) -> Iterator[Hint]:
@@ -85,9 +103,17 @@ def _commented(document: Document) -> Iterator[Hint]:
             yield from _slurm(match[1], match[2], text, line)
         elif match := _NODES.search(text):
             nodes, each = int(match[1]), int(match[2])
+            if re.match(r"\w{0,12} {0,3}(?:in total|total|altogether)", text[match.end() :]):
+                if not nodes or each % nodes:
+                    continue
+                each //= nodes
             yield Hint("parallelism.nodes", nodes, text, line)
             yield Hint("parallelism.devices_per_node", each, text, line)
             yield Hint("parallelism.world_size", nodes * each, text, line)
+            if named := _NAMED.search(text):
+                yield Hint("environment.device", named[1], text, line)
+        elif match := _ALL.match(text):
+            yield Hint("parallelism.world_size", int(match[1]), text, line)
             if named := _NAMED.search(text):
                 yield Hint("environment.device", named[1], text, line)
         elif match := _COUNT.match(text):

@@ -132,9 +132,9 @@ class _Parser:
         if token in _WORDS:
             return _WORDS[token]
         try:
-            if re.fullmatch(r"-?\d{1,4000}", token):
+            if re.fullmatch(r"-?(?:0|[1-9]\d{0,4000})", token):
                 return int(token)
-            if re.fullmatch(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", token):
+            if re.fullmatch(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", token):
                 return float(token)
         except ValueError:
             pass

@@ -41,10 +41,17 @@ def load(path: Path) -> tuple[list[Part], str | None]:
     text = read_text(path)
     name = str(path)
     shown = printable(path)
-    if text.lstrip()[:1] in ("{", "[") and not re.match(r"\s*\[\[?[\w.\-\" ]{1,200}\]", text):
-        return [[_json(name, shown, text)]], None
+    if text.lstrip()[:1] == "{":
+        try:
+            return [[_json(name, shown, text)]], None
+        except ConfigError:
+            # GPT-NeoX's YAML begins so, too, and holds comments and commas too many.
+            readings = [] if path.suffix == ".json" else _tables(name, text)[0]
+            if not readings:
+                raise
+            return [readings], None
     parts: list[Part] = []
-    if dumps.has_block(text) or " json = {" in text:
+    if dumps.has_block(text):
         parts += [[document] for document in dumps.documents(name, text)]
         if parts:
             return parts, None
@@ -92,17 +99,10 @@ def _refuse_binary(head: bytes, shown: str) -> None:
             "trainer's environment write its settings as JSON, e.g. "
             "open('args.json', 'w').write(args.to_json_string())"
         )
-    # UTF-16 has zeros, but at every other place only.
-    pairs = head[: len(head) & ~1]
-    zeros = head.count(0)
-    if (
-        zeros > 0.6 * len(head)
-        or zeros
-        and not (
-            head[:2] in (b"\xff\xfe", b"\xfe\xff")
-            or max(pairs[::2].count(0), pairs[1::2].count(0)) > 0.3 * len(pairs) // 2
-        )
-    ):
+    # UTF-16 has zeros too, but at every other place only.
+    half = max(1, len(head) // 2)
+    fewer, more = sorted(head[start : 2 * half : 2].count(0) for start in (0, 1))
+    if fewer + more and not (more > 0.3 * half and fewer < 0.1 * half):
         raise ConfigError(f"{shown}: binary; a configuration is text")
 
 
@@ -111,8 +111,6 @@ def _json(name: str, shown: str, text: str) -> Document:
         raise ConfigError(f"{shown}: more than {LARGEST_TABLE >> 20} MB of JSON: no configuration")
     try:
         node, repeated, _ = jsons.parse(text)
-        if not isinstance(node.value, dict):
-            raise jsons.NotJson("a list, where a configuration is a table", 1)
         return unwrapped(Document(name, "json", flatten(node), repeated))
     except jsons.NotJson as error:
         raise ConfigError(f"{shown}:{error.line}: not valid JSON: {error}") from None

@@ -98,7 +98,11 @@ class Script:
                 if token.text in (";;", ";;&") and self._stack and self._stack[-1].kind == "case":
                     self._next_case(self._stack[-1])
             elif token.kind == "op" and token.text == ")" and not _inside(command):
-                self._command(command)
+                # `case x in a)` in one line holds its first pattern.
+                split = _first_pattern(command)
+                self._command(command[:split])
+                if split < len(command) and self._stack and self._stack[-1].kind == "case":
+                    self._pattern(self._stack[-1], command[split:])
                 command = []
             else:
                 command.append(token)
@@ -254,6 +258,8 @@ class Script:
         self._begin(_Branches("while", line, before, outer=self._skipping()))
         if name is not None:
             values = [item for token in words for item in self._variables.expand(token.parts)]
+            # A loop over what is written there is run; one over files may not be.
+            self._stack[-1].decided = bool(values)
             self._variables.values[name] = (
                 values[0]
                 if len(values) == 1
@@ -294,6 +300,14 @@ class Script:
 _ENDS = (";", "&&", "||", "|", "&", ";;", ";;&")
 _KEYWORDS = {"if", "elif", "else", "then", "fi", "for", "while", "until", "do", "done", "case",
              "esac", "{", "}", "!", "time", "function", "exec", "eval", "("}  # fmt: skip
+
+
+def _first_pattern(command: list[Token]) -> int:
+    """Place behind the ``in`` of a ``case``; the length if it is none."""
+    words = [token.bare for token in command]
+    if "case" in words and "in" in words[words.index("case") :]:
+        return words.index("in", words.index("case")) + 1
+    return len(command)
 
 
 def _inside(command: list[Token]) -> bool:

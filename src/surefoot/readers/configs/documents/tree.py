@@ -67,6 +67,7 @@ class Document:
         launcher: flags of the launcher before the program (``torchrun --nnodes 4``).
         wrapper: what it was unwrapped from (``W&B``), if from something.
         loose: words of a command line that could not be resolved and may hold flags: (line, text).
+        lost: flags behind the end of the command, which the shell would not pass on.
     """
 
     path: str
@@ -78,6 +79,7 @@ class Document:
     launcher: dict[str, Leaf] = field(default_factory=dict)
     wrapper: str | None = None
     loose: list[tuple[int, str]] = field(default_factory=list)
+    lost: list[Leaf] = field(default_factory=list)
 
 
 class TooDeep(ValueError):

@@ -56,6 +56,7 @@ class _Builder:
         self.yaml = yaml
         self.anchors: dict[str, Node] = {}
         self.repeated: list[tuple[Leaf, Leaf]] = []
+        self.path: list[str] = []
         self.budget = 2 * MOST_LEAVES
 
     def run(self, text: str) -> list[tuple[Node, list[tuple[Leaf, Leaf]]]]:
@@ -75,8 +76,10 @@ class _Builder:
             elif name in ("MappingEndEvent", "SequenceEndEvent"):
                 stack.pop()
                 keys.pop()
+                self.path.pop()
             elif name in ("ScalarEvent", "AliasEvent", "MappingStartEvent", "SequenceStartEvent"):
                 node = self._node(name, event)
+                name_of = keys[-1] if keys else None
                 if stack:
                     self._put(stack, keys, node)
                 else:
@@ -86,6 +89,7 @@ class _Builder:
                         raise TooDeep("tables nested too deeply")
                     stack.append(node)
                     keys.append(None)
+                    self.path.append(name_of or "")
         return found
 
     def _node(self, name: str, event: Any) -> Node:
@@ -136,7 +140,7 @@ class _Builder:
         if old is not None and old.line != node.line:
             scalar = not isinstance(old.value, dict | list)
             if not (scalar and old.value == node.value):
-                path = ".".join([*(k for k in keys[:-1] if k), key])
+                path = ".".join([*(name for name in self.path if name), key])
                 shown = [
                     "..." if isinstance(n.value, dict | list) else n.value for n in (old, node)
                 ]

@@ -33,7 +33,6 @@ class DeepSpeed(ConfigFormat):
             "optimizer.clip_norm": "wins",
             "precision.": "wins",
             "parallelism.zero_stage": "wins",
-            "batch.": "refuses",
         },
         "transformers": {"": "refuses"},
     }

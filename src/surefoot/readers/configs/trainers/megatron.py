@@ -188,6 +188,26 @@ class Megatron(ConfigFormat):
         self._precision(draft)
         self._layers(draft)
         self._batch_and_data(draft)
+        if draft.document.kind == "dump":
+            self._idle(draft)
+
+    def _idle(self, draft: Draft) -> None:
+        """A dump prints every argument: those that have no effect in this run state nothing."""
+        experts = draft.statements.get("architecture.experts")
+        if experts is None or experts.value <= 1:
+            for field in ("architecture.experts", "architecture.experts_per_token",
+                          "architecture.expert_ff_width", "loss.balance_weight",
+                          "loss.router_z_weight"):  # fmt: skip
+                draft.unsay(field)
+        position = draft.statements.get("architecture.position")
+        if position is not None and position.value != "rope":
+            draft.unsay("architecture.rope_theta")
+            draft.unsay("architecture.rope_fraction")
+        if not draft.true("fp16"):
+            for field in _LOSS_SCALE:
+                draft.unsay(field)
+        if not draft.true("qk_clip"):
+            draft.unsay("architecture.qk_clip")
 
     def _precision(self, draft: Draft) -> None:
         for key in ("fp8_format", "fp8"):
@@ -200,6 +220,8 @@ class Megatron(ConfigFormat):
             return
         if not with_deepspeed(draft.leaves):
             draft.say("precision.static_loss_scale", scale, "loss_scale")
+            for field in _LOSS_SCALE:
+                draft.unsay(field)
         elif 0 < scale <= 32:
             # DeepSpeed's initial_scale_power; nobody trains at a static scale of 12.
             draft.say("precision.initial_loss_scale", 2.0**scale, "loss_scale")

@@ -51,8 +51,8 @@ class Surefoot(ConfigFormat):
                 kind=source.kind if source is not None else "recipe" if leaf else "default",
                 format=self.name,
             )
-        draft.leaves = {
-            key: leaf for key, leaf in draft.leaves.items() if key not in draft.statements
+        document.leaves = {
+            key: leaf for key, leaf in document.leaves.items() if key not in draft.statements
         }
         return draft
 

@@ -113,10 +113,14 @@ class Transformers(ConfigFormat):
     name = "transformers"
     title = "transformers"
     version = arguments.VERSION
-    kinds = frozenset({"json", "yaml", "arguments"})
+    kinds = frozenset({"json", "yaml", "arguments", "dump"})
     rank = 1
     nested = ("deepspeed",)
-    against: ClassVar[Mapping[str, Mapping[str, str]]] = {"deepspeed": {"": "refuses"}}
+    against: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "deepspeed": {"": "refuses"},
+        # The Trainer sets accelerate up from its own arguments.
+        "accelerate": {"precision.": "wins", "batch.": "wins", "parallelism.fsdp": "wins"},
+    }
     keys: ClassVar[Mapping[str, str | To]] = {**_MODEL_KEYS, **arguments.KEYS}
     known = _MODEL_KNOWN | arguments.KNOWN
     signs = frozenset({"architectures", "model_type", "transformers_version"}) | arguments.SIGNS
