@@ -20,8 +20,8 @@ from surefoot.readers import read_run
 from .conftest import REAL
 
 MEGATRON = "".join(
-    f" iteration {i:8d}/     400 | consumed samples: {i * 64:12d} | elapsed time per iteration (ms):"
-    f" {1000 + i / 10:.1f} | learning rate: {1e-4 * i / 400:.3E} | global batch size:    64 | "
+    f" iteration {i:8d}/     400 | consumed samples: {i * 64:12d} | "
+    f"elapsed time per iteration (ms): {1000 + i / 10:.1f} | learning rate: {1e-4 * i / 400:.3E} | global batch size:    64 | "
     f"lm loss: {8.0 - i / 200:.6E} | loss scale: 1.0 | grad norm: {1.0 + i / 1000:.3f} | "
     f"number of skipped iterations:   0 | number of nan iterations:   0 |\n"
     for i in range(10, 401, 10)
@@ -46,8 +46,8 @@ TEXTS = (
 LOGS = [str(p.relative_to(REAL)) for pattern in TEXTS for p in sorted(REAL.glob(pattern))]
 DOCUMENTS = [
     str(p.relative_to(REAL))
-    for pattern in ("*golden*/*h100.json", "hf-trainer-state-*/*", "llamafactory*/*", "mindspeed-llm*/*",
-                    "olmo-wandb*/*", "torchtitan-losses/*")
+    for pattern in ("*golden*/*h100.json", "hf-trainer-state-*/*", "llamafactory*/*",
+                    "mindspeed-llm*/*", "olmo-wandb*/*", "torchtitan-losses/*")
     for p in sorted(REAL.glob(pattern))
 ]  # fmt: skip
 
@@ -181,7 +181,7 @@ def test_two_ranks_interleaved(log, tmp_path):
 @pytest.mark.parametrize("share", [0.31, 0.5, 0.77])
 def test_cut_anywhere(log, tmp_path, share):
     """What is read of a log that is cut is what its whole lines say."""
-    text, expected = log
+    text, _ = log
     cut = text[: int(len(text) * share)]
     whole = cut[: cut.rfind("\n") + 1]
     (tmp_path / "whole").write_text(whole, newline="")

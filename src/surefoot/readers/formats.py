@@ -55,7 +55,7 @@ class LineFormat:
             nothing else prints, less for looser grammars (0.3 for any ``key: value``).
         separator: one character between the fields, if records are lines of their own that do not
             depend on one another (no state between them but for the last step told): such lines
-            are read many at a time (``readers/fast.py``). None: line by line.
+            are read many at a time (``readers/columnar``). None: line by line.
         log_base: of the logarithm in which losses are printed; e (nats) but for fairseq (2).
         per: ``step`` or ``interval``: whether counters such as skipped iterations are of the step
             printed, or sums since the line before.

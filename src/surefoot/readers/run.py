@@ -5,7 +5,7 @@ from pathlib import Path
 
 from surefoot import runs
 from surefoot.errors import ConfigError, LogError
-from surefoot.readers import fast
+from surefoot.readers import columnar
 from surefoot.readers.assemble import Read, assemble
 from surefoot.readers.configs import Configs, configs_in_log, read_configs
 from surefoot.readers.formats import LineFormat, LogFormat
@@ -126,8 +126,8 @@ def items(source: Source, fmt: LogFormat) -> Iterator[Item]:
     if not isinstance(fmt, LineFormat):
         yield from fmt.read(source)
         return
-    if fast.usable(fmt, source):
-        yield from fast.items(fmt, source)
+    if columnar.usable(fmt, source):
+        yield from columnar.items(fmt, source)
         return
     parser, wanted = fmt.parser(), fmt.wanted()
     parser.step_key = source.keys.get("step")

@@ -134,7 +134,7 @@ class GptNeox(ConfigFormat):
         if any(self.is_sign(self.spell(key)) for key in document.leaves):
             return score
         known = sum(self.knows(self.spell(key)) for key in document.leaves)
-        return score if known >= 4 and document.kind == "yaml" else 0.4 * score
+        return score if known >= 4 and document.kind != "dump" else 0.4 * score
 
     def interpret(self, draft: Draft) -> None:
         """Norm, gates, formats, saves, sources."""
@@ -208,6 +208,8 @@ class GptNeox(ConfigFormat):
         if spec.get("architecture.position") == "rope":
             found |= {"architecture.rope_theta": 10000.0, "architecture.rope_fraction": 1.0}
         found["schedule.decay_steps"] = spec.get("schedule.steps")
+        if spec.get("init.method", "normal") in ("normal", "scaled_normal"):
+            found["init.std"] = 0.02  # others take it from the width
         if "precision.compute" not in spec:
             found["precision.compute"] = "fp32"
         return found
@@ -225,7 +227,6 @@ _FILLS: Mapping[str, Any] = {
     "architecture.attention_dropout": 0.1,
     "architecture.vocab_multiple": 128,
     "init.method": "normal",
-    "init.std": 0.02,
     "init.depth_scaled_outputs": True,
     "optimizer.name": "adamw",
     "optimizer.beta1": 0.9,

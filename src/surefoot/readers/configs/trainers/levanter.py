@@ -151,6 +151,9 @@ class Levanter(Signed):
         """Shares and steps, the schedule, formats, switches of the model."""
         self._schedule(draft)
         self._precision(draft)
+        for key in ("model.seq_len", "model.max_seq_len"):
+            if draft.has(key) and not draft.has("train_seq_len"):
+                draft.say("architecture.sequence_length", draft.value(key), key)
         family = _FAMILIES.get(str(draft.value("model.type")))
         act = draft.value("model.activation_function")
         if act is not None:
@@ -224,8 +227,6 @@ class Levanter(Signed):
         kind = str(draft.value("optimizer.type", "adam"))
         if kind in ("adam", "adamw"):
             found |= _ADAM
-        if "architecture.max_positions" in spec:
-            found["architecture.sequence_length"] = spec["architecture.max_positions"]
         if draft.value("model.type") == "llama":
             found |= _LLAMA
         if "schedule.warmup_steps" not in spec:

@@ -92,6 +92,11 @@ _OPTIMIZER_KNOWN = """
 _CLASSES = ("_target_", "_call_", "_partial_", "_args_", "_factory_")
 
 
+def _recipe(value: Any) -> str | None:
+    """``bf16_with_fp8_delayed_scaling_mixed`` -> ``fp8``, ``bf16_mixed`` -> ``bf16``."""
+    return next((word for word in ("fp8", "fp4", "bf16", "fp16") if word in str(value)), None)
+
+
 def _with(table: str, keys: Mapping[str, str | To]) -> dict[str, str | To]:
     return {f"{table}.{key}": to for key, to in keys.items()}
 
@@ -144,11 +149,12 @@ class _Targets(Signed):
                 draft.unsay(f"precision.{field}")
 
     def filled(self, spec: Mapping[str, Any], draft: Draft) -> Mapping[str, Any]:
-        """What Megatron core's dataclasses fill in."""
-        found = dict(_FILLS)
-        if heads := spec.get("architecture.heads"):
-            found["architecture.kv_heads"] = heads
-        return found
+        """What OptimizerConfig fills in, where the file makes one.
+
+        Models are subclasses with values of their own, and a file without classes is put over a
+        recipe.
+        """
+        return _FILLS if f"{self.optimizer}._target_" in draft.leaves else {}
 
 
 class MegatronBridge(_Targets):
@@ -186,7 +192,7 @@ class MegatronBridge(_Targets):
         "ddp.overlap_grad_reduce": "parallelism.overlap_grad_reduce",
         "ddp.overlap_param_gather": "parallelism.overlap_param_gather",
         "ddp.use_distributed_optimizer": "parallelism.distributed_optimizer",
-        "mixed_precision": To("precision.compute", lambda v: str(v).split("_")[0]),
+        "mixed_precision": To("precision.compute", _recipe),
         "mixed_precision.bf16": To("precision.compute", flag("bf16")),
         "mixed_precision.fp16": To("precision.compute", flag("fp16")),
         "mixed_precision.grad_reduce_in_fp32": To("precision.gradient_reduce", flag("fp32")),
@@ -324,8 +330,8 @@ class Nemo2(_Targets):
         | frozenset(
             """
             trainer.* data.* log.* resume.* optim.lr_scheduler.* optim.no_weight_decay_cond
-            optim.scale_lr_cond optim.lr_mult model.* tokenizer.* peft.* plugins.* callbacks.*
-            trainer.callbacks.* trainer.plugins.* optim.* resume
+            optim.scale_lr_cond optim.lr_mult tokenizer.* peft.* plugins.* callbacks.*
+            model.tokenizer.* model.optim.* resume
             """.split()
         )
     )
@@ -346,24 +352,12 @@ class Nemo2(_Targets):
 
 
 _FILLS: Mapping[str, Any] = {
-    "seed": 1234,
-    "architecture.norm": "layernorm",
-    "architecture.norm_eps": 1e-5,
-    "architecture.norm_placement": "pre",
-    "architecture.dropout": 0.1,
-    "architecture.attention_dropout": 0.1,
-    "init.std": 0.02,
     "optimizer.name": "adamw",
     "optimizer.beta1": 0.9,
     "optimizer.beta2": 0.999,
     "optimizer.eps": 1e-8,
     "optimizer.weight_decay": 0.01,
     "optimizer.clip_norm": 1.0,
-    "parallelism.tensor": 1,
-    "parallelism.pipeline": 1,
-    "parallelism.context": 1,
-    "parallelism.sequence": False,
-    "parallelism.recompute": "none",
 }
 
 FORMATS = (MegatronBridge(), Nemo2())

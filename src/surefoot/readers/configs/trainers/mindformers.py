@@ -100,7 +100,7 @@ class MindFormers(Signed):
 
     name = "mindformers"
     title = "MindFormers"
-    version = "MindFormers 1.5"
+    version = "MindFormers 2.1"
     kinds = frozenset({"yaml", "json"})
     misreads = True
     keys: ClassVar[Mapping[str, str | To]] = {
@@ -236,8 +236,10 @@ class MindFormers(Signed):
         """The defaults of its optimizers, schedules and wrappers."""
         found = dict(_FILLS)
         if spec.get("optimizer.name") == "adamw":
-            found |= {"optimizer.beta1": 0.9, "optimizer.beta2": 0.999,
-                      "optimizer.eps": 1e-6, "optimizer.weight_decay": 0.0}  # fmt: skip
+            kept = str(draft.value("optimizer.type", "")).startswith("FP32State")
+            found["optimizer.eps"] = 1e-6 if kept else 1e-8
+            found["optimizer.beta1"], found["optimizer.beta2"] = 0.9, 0.999
+            found["optimizer.weight_decay"] = 0.0
         if heads := spec.get("architecture.heads"):
             found["architecture.kv_heads"] = heads
         if spec.get("schedule.kind") in ("cosine", "cosine-restarts"):

@@ -4,7 +4,9 @@ import random
 
 import pytest
 
-from surefoot.readers import fast, read_run
+from surefoot.readers import columnar, read_run
+from surefoot.readers.columnar import chunks
+from surefoot.readers.columnar.parts import ChunkReader
 
 
 def log(seed: int, lines: int = 600) -> str:
@@ -71,10 +73,10 @@ def log(seed: int, lines: int = 600) -> str:
 def test_equals_reading_line_by_line(seed, chunk, tmp_path, monkeypatch):
     path = tmp_path / "log"
     path.write_text(log(seed), newline="")
-    monkeypatch.setattr(fast, "usable", lambda *_: False)
+    monkeypatch.setattr(columnar, "usable", lambda *_: False)
     slow = read_run(path)
     monkeypatch.undo()
-    monkeypatch.setattr(fast, "CHUNK", chunk)
+    monkeypatch.setattr(chunks, "CHUNK", chunk)
     quick = read_run(path)
     assert quick.reading["format"] == slow.reading["format"] == "megatron"
     for a, b in ((quick.signals, slow.signals), (quick.superseded, slow.superseded)):
@@ -103,8 +105,10 @@ def test_most_lines_of_a_plain_log_are_read_as_columns(tmp_path, monkeypatch):
     ]
     path.write_text("".join(lines))
     slow: list[int] = []
-    read = fast._read
-    monkeypatch.setattr(fast, "_read", lambda *a: (r := read(*a), slow.append(len(r.rest)))[0])
+    read = ChunkReader.read
+    monkeypatch.setattr(
+        ChunkReader, "read", lambda *a: (r := read(*a), slow.append(len(r.rest)))[0]
+    )
     run = read_run(path)
     assert len(run.signals) == 4000
     assert run.signals["time_optimizer"][-1] == pytest.approx(0.024, abs=1e-12)
@@ -113,7 +117,7 @@ def test_most_lines_of_a_plain_log_are_read_as_columns(tmp_path, monkeypatch):
 
 
 def test_an_endless_line_takes_no_more_than_its_beginning(tmp_path, monkeypatch):
-    monkeypatch.setattr(fast, "CHUNK", 1 << 16)
+    monkeypatch.setattr(chunks, "CHUNK", 1 << 16)
     good = " iteration {:8d}/     100 | learning rate: 1.000E-04 | lm loss: 2.500000E+00 |\n"
     path = tmp_path / "log"
     path.write_text(

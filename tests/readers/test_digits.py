@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surefoot.readers.columns import layouts, lines_of, numbers
+from surefoot.readers.columnar.chunks import padded
+from surefoot.readers.columnar.digits import numbers
+from surefoot.readers.columnar.layouts import layouts, lines_of
 
 FORMATS = ["{:.6E}", "{:.3f}", "{:.3E}", "{:5.2f}", "{:+.4e}", "{:.1f}", "{:.12g}"]
 VALUES = st.floats(-1e12, 1e12, allow_nan=False).map(lambda x: x if abs(x) > 1e-12 else 0.0)
@@ -80,7 +82,7 @@ def test_layouts_are_lines_whose_separators_stand_at_the_same_places():
     lines = [f"a: {i:3d} | b: {i}.5 |" for i in range(10, 30)]
     lines[3:3] = ["no separator here", "a: 1 | short"]
     lines.append("|" * 22)
-    data, starts, ends = lines_of(("\n".join(lines) + "\n").encode())
+    data, starts, ends = lines_of(padded(("\n".join(lines) + "\n").encode()))
     found, rest = layouts(data, starts, ends, ord("|"))
     assert [len(layout.lines) for layout in found] == [20]
     assert found[0].bars.tolist() == [7, 17, 18]
@@ -89,5 +91,5 @@ def test_layouts_are_lines_whose_separators_stand_at_the_same_places():
 
 
 def test_lines_end_before_crlf():
-    _, starts, ends = lines_of(b"ab\r\n\r\nc\n")
+    _, starts, ends = lines_of(padded(b"ab\r\n\r\nc\n"))
     assert (starts.tolist(), ends.tolist()) == ([0, 4, 6], [2, 4, 7])
