@@ -10,7 +10,7 @@ from pathlib import Path
 from surefoot.codes import CODES, FAMILIES, explanation
 from surefoot.recipe import Recipe
 from surefoot.recipe.kinds import default_words, expected, section_in
-from surefoot.records import CATALOGUE
+from surefoot.records import CATALOGUE, READ
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = Path("docs/reference")
@@ -22,6 +22,7 @@ def pages() -> dict[Path, str]:
     found = {
         REFERENCE / "recipe.md": recipe(),
         REFERENCE / "signals.md": signals(),
+        REFERENCE / "formats.md": formats(),
         REFERENCE / "codes" / "README.md": codes(),
     }
     for code in CODES:
@@ -91,6 +92,52 @@ promise of bit equality.
                 signal.source,
             )
             for signal in CATALOGUE.values()
+        ),
+    ) + """
+Only other trainers' logs bring these; a field that is not known keeps its own name.
+
+""" + table(
+        ("signal", "unit", "bad", "definition", "source"),
+        (
+            (
+                f"`{signal.name}`",
+                signal.unit,
+                {"none": ""}.get(signal.bad, signal.bad),
+                signal.definition,
+                signal.source,
+            )
+            for signal in READ.values()
+        ),
+    )
+
+
+def formats() -> str:
+    """What is read: log formats and configuration formats."""
+    from surefoot.readers import configs, logs
+
+    text = """# Formats that are read
+
+A format is told by the contents of a file, never by its name.
+
+## Logs
+
+`surefoot diagnose FILE --format-in NAME` forces one.
+
+"""
+    text += table(
+        ("name", "what"), ((f"`{name}`", fmt.title) for name, fmt in sorted(logs.formats().items()))
+    )
+    text += """
+## Configurations
+
+Several files together make one specification: `surefoot check FILE...`.
+
+"""
+    return text + table(
+        ("name", "what", "defaults taken from"),
+        (
+            (f"`{name}`", form.title, form.version or "")
+            for name, form in sorted(configs.trainers.formats().items())
         ),
     )
 

@@ -2,7 +2,6 @@
 
 from .trainer_samples import assumed, rows, sample, strange, text
 
-
 ROWS = {
     "architecture.sequence_length": (8192, 13),
     "batch.accumulation": (4, 18),

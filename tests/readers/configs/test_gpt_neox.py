@@ -4,7 +4,6 @@ import pytest
 
 from .trainer_samples import assumed, rows, sample, strange, text
 
-
 ROWS = {
     "architecture.attention_dropout": (0.0, 52),
     "architecture.dropout": (0.0, 51),

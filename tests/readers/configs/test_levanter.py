@@ -4,7 +4,6 @@ import pytest
 
 from .trainer_samples import assumed, rows, sample, strange, text
 
-
 ROWS = {
     "architecture.activation": ("swiglu", 13),
     "architecture.ff_width": (7168, 9),
@@ -78,6 +77,19 @@ def test_policies(read, policy, compute, master):
     lines = text("levanter.yaml").replace("p=f32,c=bfloat16", policy)
     precision = read(a__yaml=lines).spec.precision
     assert (precision.compute, precision.master) == (compute, master)
+
+
+def test_models_as_they_were_written_in_2023(read):
+    found = read(
+        a__yaml="model:\n  gpt2:\n    hidden_dim: 768\n    num_heads: 12\n"
+        "trainer:\n  train_batch_size: 512\n"
+    )
+    assert rows(found) == {
+        "architecture.width": (768, 3),
+        "architecture.heads": (12, 4),
+        "batch.global_size": (512, 6),
+    }
+    assert strange(found) == {}
 
 
 def test_a_part_of_a_file_gets_no_trainer_filled_in(read):

@@ -4,7 +4,6 @@ import pytest
 
 from .trainer_samples import assumed, rows, sample, strange, text
 
-
 ROWS = {
     "batch.accumulation": (1, 20),
     "batch.micro_size": (16, 30),

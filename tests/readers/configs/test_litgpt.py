@@ -4,7 +4,6 @@ import pytest
 
 from .trainer_samples import assumed, rows, sample, strange, text
 
-
 ROWS = {
     "architecture.activation": ("swiglu", 16),
     "architecture.bias": (False, 13),

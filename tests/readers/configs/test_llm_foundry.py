@@ -4,7 +4,6 @@ import pytest
 
 from .trainer_samples import assumed, rows, sample, strange, text
 
-
 ROWS = {
     "architecture.bias": (False, 18),
     "architecture.ff_width": (3072, 15),

@@ -4,7 +4,6 @@ import pytest
 
 from .trainer_samples import assumed, rows, sample, strange, text
 
-
 BRIDGE = {
     "architecture.activation": ("swiglu", 13),
     "architecture.attention_dropout": (0.0, 24),

@@ -2,7 +2,6 @@
 
 from .trainer_samples import assumed, rows, sample, strange, text
 
-
 ROWS = {
     "architecture.layers": (24, 3),
     "architecture.sequence_length": (1024, 3),

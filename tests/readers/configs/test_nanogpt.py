@@ -4,7 +4,6 @@ import pytest
 
 from .trainer_samples import assumed, rows, sample, strange, text
 
-
 ROWS = {
     "architecture.attention_dropout": (0.1, 14),
     "architecture.bias": (True, 15),
@@ -51,7 +50,7 @@ def test_what_train_py_fills_in():
 def test_accumulation_counts_all_ranks(read):
     found = read(
         run__sh="torchrun --nproc_per_node=4 --nnodes=1 train.py config/a.py "
-        "--batch_size=12 --gradient_accumulation_steps=40 --block_size=1024\n"
+        "--batch_size=12 --gradient_accumulation_steps=40 --block_size=1024 --max_iters=900\n"
     )
     assert found.spec.batch.global_size == 480
     assert found.spec.parallelism.data == 4

@@ -2,7 +2,6 @@
 
 from .trainer_samples import assumed, rows, sample, strange, text
 
-
 ROWS = {
     "architecture.activation": ("swiglu", 48),
     "architecture.ff_width": (2560, 51),

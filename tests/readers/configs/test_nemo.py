@@ -4,7 +4,6 @@ import pytest
 
 from .trainer_samples import assumed, rows, sample, strange, text
 
-
 ROWS = {
     "architecture.activation": ("swiglu", 45),
     "architecture.attention_dropout": (0.0, 42),
@@ -112,8 +111,8 @@ def test_data_that_is_still_to_be_given(read):
 
 def test_overrides(read):
     found = read(
-        run__sh="python megatron_gpt_pretraining.py trainer.devices=8 model.optim.lr=2e-4 "
-        "model.encoder_seq_length=2048 model.micro_batch_size=4\n"
+        run__sh="python megatron_gpt_pretraining.py --config-name=a trainer.devices=8 "
+        "model.optim.lr=2e-4 model.encoder_seq_length=2048 model.micro_batch_size=4\n"
     )
     assert found.files[0].format == "nemo"
     assert found.spec.optimizer.learning_rate == 2e-4

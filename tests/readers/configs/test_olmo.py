@@ -2,7 +2,6 @@
 
 from .trainer_samples import assumed, rows, sample, strange, text
 
-
 ROWS = {
     "architecture.activation": ("swiglu", 21),
     "architecture.attention_dropout": (0.0, 15),

@@ -2,7 +2,6 @@
 
 from .trainer_samples import assumed, rows, sample, strange, text
 
-
 ROWS = {
     "architecture.bias": (False, 20),
     "architecture.bias_qkv": (False, 14),
@@ -74,7 +73,8 @@ def test_micro_batches_are_counted_in_sequences():
 
 def test_the_tables_of_its_first_version(read):
     found = read(
-        a__json='{"model": {"d_model": 64, "dp_config": {"name": "fsdp", "param_dtype": "bfloat16"}},\n'
+        a__json='{"model": {"d_model": 64,'
+        ' "dp_config": {"name": "fsdp", "param_dtype": "bfloat16"}},\n'
         '"optim": {"lr": 0.1, "betas": [0.9, 0.99], "_CLASS_": "olmo_core.optim.AdamWConfig"},\n'
         '"dataset": {"sequence_length": 128},\n'
         '"data_loader": {"global_batch_size": 1024},\n'

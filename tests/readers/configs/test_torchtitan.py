@@ -2,7 +2,6 @@
 
 from .trainer_samples import assumed, rows, sample, strange, text
 
-
 ROWS = {
     "architecture.sequence_length": (4096, 30),
     "batch.micro_size": (2, 29),

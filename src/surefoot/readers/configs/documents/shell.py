@@ -17,6 +17,8 @@ LARGEST = 1 << 20
 _MOST_WORDS = 100_000
 _DEEPEST = 500
 """Conditions inside one another."""
+_MOST_COPIES = 2_000_000
+"""Values that all branches start with: a few hundred variables, a few thousand conditions."""
 
 
 @dataclass(slots=True)
@@ -69,7 +71,7 @@ class Script:
         self.commands: list[Command] = []
         self._variables = Variables()
         self._stack: list[_Branches] = []
-        self._words = 0
+        self._words = self._copies = 0
         self._run(tokens)
         self.variables = self._variables.values
         self.used = self._variables.used
@@ -188,6 +190,9 @@ class Script:
     def _begin(self, branches: _Branches) -> None:
         if len(self._stack) > _DEEPEST:
             raise OverflowError("conditions nested too deeply")
+        self._copies += len(branches.before)
+        if self._copies > _MOST_COPIES:
+            raise OverflowError("more conditions than a launch script has")
         self._stack.append(branches)
 
     def _skipping(self) -> bool:
@@ -244,7 +249,9 @@ class Script:
         for name in dict.fromkeys(name for end in ends for name in end):
             values = [end.get(name) for end in ends]
             first = values[0]
-            if all(_bare(value) == _bare(first) for value in values) and first is not None:
+            if all(value is first for value in values) and first is not None:
+                merged[name] = first  # most variables are none of the condition's
+            elif all(_bare(value) == _bare(first) for value in values) and first is not None:
                 merged[name] = first
             else:
                 merged[name] = marks.opened(_either(name, values, line))

@@ -29,11 +29,11 @@ MODEL = """
     n_kv_heads n_routed_experts n_shared_experts no_wqkv_concat norm_topk_prob
     npu_nums_per_device num_attention_heads num_blocks num_experts num_experts_per_tok
     num_hash_layers num_heads num_hidden_layers num_key_value_heads num_layers
-    num_nextn_predict_layers num_residual_streams o_groups o_lora_rank offset pad_token_id
-    padded_vocab_size parallel_decoding_params.* parallel_optimizer param_init_type params_dtype
-    pet_config.* phase pipeline_stage_alignment position_embedding_type post_layer_norm
-    pp_interleave_num pre_seq_len prefix_projection pretrain_seqlen q_lora_rank qk_layernorm
-    qk_nope_head_dim qk_rope_head_dim qkv_concat qkv_has_bias quantization_bit
+    num_nextn_predict_layers num_residual_streams o_groups o_lora_rank offset offset[]
+    pad_token_id padded_vocab_size parallel_decoding_params.* parallel_optimizer param_init_type
+    params_dtype pet_config.* phase pipeline_stage_alignment position_embedding_type
+    post_layer_norm pp_interleave_num pre_seq_len prefix_projection pretrain_seqlen q_lora_rank
+    qk_layernorm qk_nope_head_dim qk_rope_head_dim qkv_concat qkv_has_bias quantization_bit
     repetition_penalty rl_config.* rms_norm_eps rmsnorm rmsnorm_compute_2d rope_ratio
     rope_scaling rope_scaling.* rope_theta rotary_dtype rotary_scaling_factor
     routed_scaling_factor router_aux_loss_coef router_dense_type sandwich_norm scaling_factor
@@ -64,19 +64,25 @@ OTHERS = """
     glm.* glm2 glm2.* gpt gpt.* grouped_lr_schedule grouped_lr_schedule.* ignore_data_skip
     infer_infer infer_seq_length init_start_profile input_data internlm internlm.* layer_decay
     layer_scale llama llama.* load_async load_checkpoint load_ckpt_format load_path lr_decay
-    lr_scale lr_scale_factor lr_schedule lr_schedule.* lr_schedule.learning_rate
-    lr_schedule.lr_end lr_schedule.total_steps lr_schedule.type lr_schedule.warmup_lr_init
-    lr_schedule.warmup_ratio lr_schedule.warmup_steps lr_scheduler lr_scheduler.learning_rate
-    lr_scheduler.lr_end lr_scheduler.total_steps lr_scheduler.type lr_scheduler.warmup_lr_init
-    lr_scheduler.warmup_ratio lr_scheduler.warmup_steps metric metric.*
-    micro_batch_interleave_num model.arch model.arch.* model.arch.type model.architectures
-    moe_config.* moe_config.aux_loss_factor moe_config.capacity_factor moe_config.expert_num
-    moe_config.num_experts_chosen monitor_config monitor_config.* mstx npu_asd_enable
-    only_save_strategy optimizer optimizer.* optimizer.adamw_betas optimizer.adamw_eps
-    optimizer.betas optimizer.comm_strategy optimizer.eps optimizer.learning_rate
-    optimizer.matched_adamw_rms optimizer.momentum optimizer.nesterov optimizer.ns_coefficients
-    optimizer.qk_clip_enabled optimizer.qk_clip_threshold optimizer.swap optimizer.type
-    optimizer.use_fused_adamw optimizer.weight_decay output_dir
+    lr_scale lr_scale_factor lr_schedule lr_schedule.base_lr lr_schedule.decay_epochs
+    lr_schedule.decay_ratio lr_schedule.decay_start_ratio lr_schedule.decay_start_steps
+    lr_schedule.decay_steps lr_schedule.eta_min lr_schedule.final_steps lr_schedule.keep_steps
+    lr_schedule.learning_rate lr_schedule.lr_end lr_schedule.lr_end1 lr_schedule.lr_end2
+    lr_schedule.num_cycles lr_schedule.power lr_schedule.start_factor lr_schedule.t_max
+    lr_schedule.total_steps lr_schedule.type lr_schedule.warmup_epochs
+    lr_schedule.warmup_lr_init lr_schedule.warmup_ratio lr_schedule.warmup_steps lr_scheduler
+    lr_scheduler.learning_rate lr_scheduler.lr_end lr_scheduler.total_steps lr_scheduler.type
+    lr_scheduler.warmup_lr_init lr_scheduler.warmup_ratio lr_scheduler.warmup_steps metric
+    metric.* micro_batch_interleave_num model.arch model.arch.* model.arch.type
+    model.architectures moe_config.* moe_config.aux_loss_factor moe_config.capacity_factor
+    moe_config.expert_num moe_config.num_experts_chosen monitor_config monitor_config.* mstx
+    npu_asd_enable only_save_strategy optimizer optimizer.adamw_betas optimizer.adamw_eps
+    optimizer.betas optimizer.clip_threshold optimizer.comm_strategy optimizer.compression
+    optimizer.decay_rate optimizer.eps optimizer.learning_rate optimizer.matched_adamw_rms
+    optimizer.momentum optimizer.nesterov optimizer.ns_coefficients optimizer.ns_coefficients[]
+    optimizer.qk_clip_enabled optimizer.qk_clip_threshold optimizer.scale_parameter
+    optimizer.swap optimizer.type optimizer.use_fused optimizer.use_fused_adamw
+    optimizer.warmup_init optimizer.weight_decay optimizer.weight_decay_filter output_dir
     parallel.auto_parallel_search_mode parallel.comm_fusion.* parallel.dataset_strategy
     parallel.dataset_strategy[] parallel.enable_alltoall parallel.enable_parallel_optimizer
     parallel.full_batch parallel.gradients_mean parallel.loss_repeated_mean
@@ -87,12 +93,15 @@ OTHERS = """
     parallel.pipeline_config.pipeline_interleave parallel.pipeline_config.pipeline_scheduler
     parallel.search_mode parallel.strategy_ckpt_config.*
     parallel.strategy_ckpt_config.only_trainable_params parallel.strategy_ckpt_config.save_file
-    parallel.strategy_ckpt_load_file parallel.strategy_ckpt_save_file parallel_config.*
-    parallel_config.context_parallel parallel_config.data_parallel
-    parallel_config.expert_parallel parallel_config.gradient_aggregation_group
+    parallel.strategy_ckpt_load_file parallel.strategy_ckpt_save_file
+    parallel_config.context_parallel parallel_config.context_parallel_algo
+    parallel_config.data_parallel parallel_config.expert_parallel
+    parallel_config.gradient_aggregation_group parallel_config.mem_coeff
     parallel_config.micro_batch_num parallel_config.model_parallel
-    parallel_config.pipeline_stage parallel_config.use_seq_parallel parallel_config.vocab_emb_dp
-    parallelism.context_parallel parallelism.context_parallel_async
+    parallel_config.optimizer_shard parallel_config.pipeline_stage
+    parallel_config.pp_interleave_num parallel_config.recompute parallel_config.seq_split_num
+    parallel_config.ulysses_degree_in_cp parallel_config.use_seq_parallel
+    parallel_config.vocab_emb_dp parallelism.context_parallel parallelism.context_parallel_async
     parallelism.context_parallel_mask_type parallelism.context_parallel_method
     parallelism.cpu_offload parallelism.data_parallel_shard
     parallelism.data_parallel_shard_strategy parallelism.disable_gradient_division
@@ -105,13 +114,18 @@ OTHERS = """
     print_separate_loss processor processor.* profile profile_communication profile_level
     profile_memory profile_output profile_pipeline profile_rank_ids profile_start_step
     profile_stop_step profiler_level prompt qwen qwen.* recompute.full_recompute_layer
-    recompute.mode recompute_config.* recompute_config.mp_comm_recompute
+    recompute.mode recompute_config.mp_comm_recompute
     recompute_config.parallel_optimizer_comm_recompute recompute_config.recompute
-    recompute_config.recompute_slice_activation recompute_config.select_comm_recompute
-    recompute_config.select_recompute remote_save_url remove_redundancy resume_training run_mode
-    runner_config.* runner_config.batch_size runner_config.epochs
-    runner_config.gradient_accumulation_steps runner_config.sink_mode runner_config.sink_size
-    runner_wrapper.* runner_wrapper.max_grad_norm runner_wrapper.scale_sense
+    recompute_config.recompute[] recompute_config.recompute_slice_activation
+    recompute_config.select_comm_recompute recompute_config.select_comm_recompute_exclude
+    recompute_config.select_recompute recompute_config.select_recompute_exclude remote_save_url
+    remove_redundancy resume_training run_mode runner_config.batch_size runner_config.epochs
+    runner_config.gradient_accumulation_steps runner_config.has_trained_epoches
+    runner_config.image_size runner_config.initial_epoch runner_config.num_classes
+    runner_config.sink_mode runner_config.sink_per_epoch runner_config.sink_size
+    runner_config.stop_step runner_wrapper.calculate_per_token_loss
+    runner_wrapper.global_norm_spike_threshold runner_wrapper.local_norm
+    runner_wrapper.max_grad_norm runner_wrapper.scale_sense
     runner_wrapper.scale_sense.loss_scale_value runner_wrapper.scale_sense.scale_factor
     runner_wrapper.scale_sense.scale_window runner_wrapper.scale_sense.type runner_wrapper.type
     runner_wrapper.use_clip_grad safetensors_path save_checkpoint_path save_file seed

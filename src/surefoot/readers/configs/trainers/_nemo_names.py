@@ -82,33 +82,39 @@ CORE = """
 
 _MODEL = """
     activations_checkpoint_layers_per_pipeline activations_checkpoint_method add_binary_head
-    apex_transformer_log_level apply_embedding_scaling attention_type batch_p2p_comm
-    bert_binary_head data_parallel_random_init delay_grad_reduce delay_param_gather
-    dist_ckpt_format dist_ckpt_load_on_device dist_ckpt_parallel_dist_opt
+    answer_only_loss apex_transformer_log_level apply_embedding_scaling async_grad_allreduce
+    attention_dropout_p attention_type batch_p2p_comm bert_binary_head custom custom_eos data.*
+    data.data_prefix data.data_prefix.* data_parallel_random_init delay_grad_reduce
+    delay_param_gather dist_ckpt_format dist_ckpt_load_on_device dist_ckpt_parallel_dist_opt
     dist_ckpt_parallel_load dist_ckpt_parallel_save dist_ckpt_torch_dist_multiproc
-    do_layer_norm_weight_decay embedding_dropout enforce_divisible_batch ffn_dropout
-    final_logit_softcapping force_single_data_replica fsdp_cpu_offload fsdp_grad_reduce_dtype
-    fsdp_limit_all_gathers fsdp_sharded_checkpoint fsdp_sharding_strategy fsdp_use_orig_params
-    gc_interval get_attention_mask_from_fusion grad_allreduce_chunk_size_mb grad_div_ar_fusion
-    gradient_as_bucket_view gradient_clip_algorithm headscale hidden_size_per_head hyena.*
-    language_model_path layer_number_offset mcore_bert mcore_gpt mcore_t5 megatron_legacy
-    megatron_timer_kwargs.* enable_megatron_timers memory_efficient_layer_norm model_name
-    model_parent model_type moe_config.* moe_dropout moe_frequency name
-    nccl_communicator_config_path normalize_attention_scores nsys_profile.* memory_profile.*
-    num_micro_batches_with_partial_activation_checkpoints onnx_safe openai_gelu optim.*
-    optimizer_cpu_offload overlap_p2p_comm parallelization_specs.* peft.* precision
-    rampup_batch_size reduce_amax resume_from_checkpoint restore_from_path rope_scaling.*
-    save_nemo_on_validation_end scale_positional_embedding seed seq_length sharp sync_batch_comm
-    target target_module torch_distributed_checkpoint transformer_block_type transformer_engine
-    ub_tp_comm_overlap_cfg ub_tp_comm_overlap_cfg.* use_emha use_flash_attention
+    do_layer_norm_weight_decay embedding_dropout enable_megatron_timers enforce_divisible_batch
+    expert_model_parallel_size ffn_dropout final_logit_softcapping force_single_data_replica
+    fsdp_cpu_offload fsdp_grad_reduce_dtype fsdp_limit_all_gathers fsdp_sharded_checkpoint
+    fsdp_sharding_strategy fsdp_use_orig_params gc_interval get_attention_mask_from_fusion
+    global_batch_size.* grad_allreduce_chunk_size_mb grad_div_ar_fusion
+    gradient_accumulation_fusion gradient_as_bucket_view gradient_clip_algorithm headscale
+    hidden_size hidden_size_per_head hyena.* inference.* language_model_path layer_number_offset
+    max_sequence_length mcore_bert mcore_gpt mcore_t5 megatron_legacy megatron_lm_compatible
+    megatron_timer_kwargs.* memory_efficient_layer_norm memory_profile.* model_name model_parent
+    model_type moe_config.* moe_dropout moe_frequency name nccl_communicator_config_path
+    normalize_attention_scores nsys_profile.*
+    num_micro_batches_with_partial_activation_checkpoints onnx_safe openai_gelu
+    optim.adam_w_mode optim.amsgrad optim.betas optim.bucket_cap_mb optim.capturable
+    optim.contiguous_grad_buffer optim.contiguous_param_buffer optim.lr_mult optim.momentum
+    optim.overlap_grad_sync optim.param_sync_dtype optim.rho optim.sched
+    optim.sched.constant_ratio optim.sched.constant_steps optim.sched.cycle
+    optim.sched.decay_steps optim.sched.hold_steps optim.sched.last_epoch optim.sched.max_steps
+    optim.sched.monitor optim.sched.power optim.sched.reduce_on_plateau optim.sched.warmup_ratio
+    optim.store_param_remainders optim.store_params optimizer_cpu_offload overlap_p2p_comm
+    parallelization_specs.* peft.* position_embedding_type precision pretrained_checkpoint.*
+    rampup_batch_size recompute_granularity recompute_num_layers reduce_amax restore_from_path
+    resume_from_checkpoint rope_scaling.* rotary_percentage save_nemo_on_validation_end
+    scale_positional_embedding seed seq_length share_decoder_tokens_head_embeddings
+    share_token_embeddings sharp sync_batch_comm target target_module tokenizer.*
+    torch_distributed_checkpoint transformer_block_type transformer_engine
+    ub_tp_comm_overlap_cfg ub_tp_comm_overlap_cfg.* untie_embeddings_and_output_weights use_emha
+    use_flash_attention use_gloo_process_groups use_sharp use_te_rng_tracker
     use_tp_pp_dp_mapping validation_param_sync_overlap warmup_cuda_graph_after_validation
-    async_grad_allreduce answer_only_loss hidden_size pretrained_checkpoint.*
-    expert_model_parallel_size custom_eos custom max_sequence_length tokenizer.* data.*
-    data.data_prefix data.data_prefix.* optim.sched.* inference.* global_batch_size.* use_sharp
-    use_gloo_process_groups use_te_rng_tracker position_embedding_type rotary_percentage
-    untie_embeddings_and_output_weights attention_dropout_p recompute_granularity
-    recompute_num_layers megatron_lm_compatible share_token_embeddings
-    share_decoder_tokens_head_embeddings gradient_accumulation_fusion
 """
 
 _TRAINER = """
@@ -129,7 +135,8 @@ KNOWN = (
     | frozenset(
         """
         exp_manager.* restore_from_path defaults defaults[] defaults.* hydra.* cluster_type
-        name run.* do_training do_testing autoresume_if_interrupted inference.* cluster.*
+        config-path config-name name run.* do_training do_testing autoresume_if_interrupted
+        inference.* cluster.*
         """.split()
     )
 )

@@ -12,6 +12,7 @@ from surefoot.readers.configs.formats import ConfigFormat, Draft
 _REFERENCE = re.compile(r"\$\{([^${}]{1,200})\}")
 _ROUNDS = 8
 _LONGEST = 2000
+_LONGEST_PART = 200
 _DURATION = re.compile(r"([0-9][0-9_,]*\.?[0-9]*(?:e[+-]?[0-9]{1,3})?|\.[0-9]+) ?([A-Za-z]*)")
 
 
@@ -167,19 +168,21 @@ def _one(value: Any, key: str, leaves: Mapping[str, Leaf]) -> Any:
     for _ in range(_ROUNDS):
         if not isinstance(value, str) or "${" not in value:
             return value
+        if len(value) > _LONGEST:
+            break
         whole = _REFERENCE.fullmatch(value)
         if whole is not None:
             value = _look(whole[1].strip(), key, leaves)
             continue
         before = value
         value = _REFERENCE.sub(lambda m: _text(_look(m[1].strip(), key, leaves)), value)
-        if value == before or len(value) > _LONGEST:
+        if value == before:
             break
     raise _Open(f"{str(value)[:60]} is not resolved")
 
 
 def _text(value: Any) -> str:
-    return "null" if value is None else str(value)
+    return "null" if value is None else str(value)[:_LONGEST_PART]
 
 
 _SUMS: Mapping[str, Callable[[float, float], float]] = {

@@ -1,5 +1,6 @@
 """levanter: the YAML of ``train_lm``, and what it reports to W&B."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -25,6 +26,9 @@ _FAMILIES = {
     "gpt2": ("layernorm", "learned", False),
 }
 """Model -> (norm, position, whether the feed-forward is gated)."""
+
+
+_FAMILY = re.compile(r"^model\.(?:gpt2|llama|mpt|mistral|backpack)\.")
 
 
 def _steps(value: Any) -> Any:
@@ -146,6 +150,10 @@ class Levanter(Signed):
          "model.intermediate_dim", "optimizer.min_lr_ratio", "trainer.tensor_parallel_axes",
          "trainer.fsdp_axis", "trainer.model_axis_size", "optimizer.clip_update_norm"}
     )  # fmt: skip
+
+    def spell(self, key: str) -> str:
+        """``model.gpt2.num_heads``, as it was in 2023, as ``model.num_heads``."""
+        return _FAMILY.sub("model.", super().spell(key))
 
     def interpret(self, draft: Draft) -> None:
         """Shares and steps, the schedule, formats, switches of the model."""

@@ -73,6 +73,9 @@ class LlmFoundry(Signed):
         "model.init_config.init_div_is_residual": To(
             "init.depth_scaled_outputs", lambda v: v is not False
         ),
+        "model.param_init_fn": "init.method",
+        "model.init_std": "init.std",
+        "model.emb_init_std": "init.embedding_std",
         "optimizer.name": To("optimizer.name", words.optimizer, keep=True),
         "optimizer.lr": "optimizer.learning_rate",
         "optimizer.eps": "optimizer.eps",
@@ -126,7 +129,7 @@ class LlmFoundry(Signed):
         "name pretrained_model_name_or_path pretrained pretrained_lora_id_or_path init_device "
         "use_auth_token trust_remote_code load_in_8bit use_flash_attention_2 loss_fn "
         "expansion_ratio mlp_ratio emb_pdrop learned_pos_emb alibi logit_scale "
-        "embedding_fraction verbose use_cache param_init_fn init_std emb_init_std attn_impl "
+        "embedding_fraction verbose use_cache attn_impl device tokenizer_name "
         "additional_train_metrics additional_eval_metrics use_train_metrics use_logits "
         "allow_embedding_resizing use_pad_tok_in_ffn attn_clip_qkv low_precision_layernorm "
         "softmax_scale config_overrides attn_config ffn_config init_config peft_config",
@@ -209,6 +212,8 @@ class LlmFoundry(Signed):
         found = dict(_FILLS)
         if draft.value("model.name") in ("mpt_causal_lm", "mosaic_gpt"):
             found |= _MPT
+            if draft.value("model.name") == "mosaic_gpt" or "init.std" in spec:
+                del found["init.method"]  # before it was a table of its own
             if heads := spec.get("architecture.heads"):
                 found["architecture.kv_heads"] = heads
             if width := spec.get("architecture.width"):

@@ -331,7 +331,7 @@ class Nemo2(_Targets):
             """
             trainer.* data.* log.* resume.* optim.lr_scheduler.* optim.no_weight_decay_cond
             optim.scale_lr_cond optim.lr_mult tokenizer.* peft.* plugins.* callbacks.*
-            model.tokenizer.* model.optim.* resume
+            model.tokenizer.* resume
             """.split()
         )
     )

@@ -229,6 +229,10 @@ class MindFormers(Signed):
                 draft.say("architecture.activation", "swiglu", f"{table}.type")
             if draft.has(f"{table}.rms_norm_eps"):
                 draft.say("architecture.norm", "rmsnorm", f"{table}.rms_norm_eps")
+            heads = [f"{table}.qk_nope_head_dim", f"{table}.qk_rope_head_dim"]
+            sizes = [draft.number(key) for key in heads]
+            if sizes[0] and sizes[1]:  # latent attention: not the width over the heads
+                draft.say("architecture.head_dim", sizes[0] + sizes[1], heads[0])
             if kind in _LLAMAS:
                 draft.say("architecture.position", "rope", f"{table}.type")
 

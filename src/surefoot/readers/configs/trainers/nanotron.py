@@ -46,7 +46,6 @@ class Nanotron(Signed):
         f"{_MODEL}.attn_pdrop": "architecture.attention_dropout",
         f"{_MODEL}.sliding_window_size": "architecture.window",
         f"{_MODEL}.sliding_window": "architecture.window",
-        f"{_MODEL}.z_loss_coefficient": "loss.z_loss_weight",
         f"{_MODEL}.moe_config.num_experts": "architecture.experts",
         f"{_MODEL}.moe_config.top_k": "architecture.experts_per_token",
         f"{_MODEL}.moe_config.moe_intermediate_size": "architecture.expert_ff_width",
@@ -128,7 +127,7 @@ class Nanotron(Signed):
             "moe_config.* max_window_layers use_sliding_window ring_attn_heads_k_stride "
             "attn_implementation fused_rms_norm fused_rotary_emb use_qkv_packed "
             "log_attn_probs ring_attn z_loss_enabled interleave_moe_layer_step "
-            "no_rope_layer_interval",
+            "no_rope_layer_interval interleaved_rotary moe_config z_loss_coefficient",
         )
     )  # fmt: skip
     signs = frozenset(
@@ -157,6 +156,9 @@ class Nanotron(Signed):
             draft.say("architecture.norm", "rmsnorm", f"{_MODEL}.rms_norm_eps")
         elif draft.has(f"{_MODEL}.layer_norm_epsilon"):
             draft.say("architecture.norm", "layernorm", f"{_MODEL}.layer_norm_epsilon")
+        key = f"{_MODEL}.z_loss_coefficient"
+        if draft.true(f"{_MODEL}.z_loss_enabled") and draft.has(key):
+            draft.say("loss.z_loss_weight", draft.value(key), key)
         self._data(draft)
 
     def _decay(self, draft: Draft) -> None:

@@ -164,7 +164,7 @@ class OlmoCore(Signed):
         train_module.ep_config.* train_module.ac_config.* train_module.float8_config.*
         train_module.state_dict_save_opts.* train_module.state_dict_load_opts.*
         train_module.load_key_mapping.* load_path tokenizer.* eval_dataset.* launch dataset
-        cuda_launch_blocking seed float8_config.* backend
+        cuda_launch_blocking train_module_type seed float8_config.* backend
         """.split()
     ) | frozenset().union(
         *(
@@ -189,7 +189,8 @@ class OlmoCore(Signed):
         ),
         under(
             "train_module",
-            "type rank_microbatch_size label_ignore_index scheduler optim dp_config tp_config "
+            "type rank_microbatch_size eval_rank_microbatch_size "
+            "label_ignore_index scheduler optim dp_config tp_config "
             "cp_config pp_config ep_config ac_config float8_config state_dict_save_opts "
             "grad_accum_in_fp32 reset_optimizer_states_on_load "
             "reset_optimizer_states_on_resume expand_shared_qk_norm_on_load load_key_mapping",
