@@ -462,10 +462,45 @@ per_device_train_batch_size=8,
  "num_hidden_layers": 2, "num_attention_heads": 4, "rms_norm_eps": 1e-05, "torch_dtype": "bfloat16"}
 """,
     "surefoot": """\
+seed = 1
 [architecture]
-preset = "1m"
+layers = 4
+width = 128
+heads = 4
+vocab_size = 2048
+sequence_length = 256
+[optimizer]
+learning_rate = 4e-3
 [schedule]
-steps = 100
+kind = "cosine"
+steps = 500
+warmup_steps = 25
+[batch]
+global_size = 16
+[[data.sources]]
+kind = "stdlib"
+""",
+    "surefoot-spec": """\
+format = 1
+name = "a"
+seed = 3
+trainer = "surefoot"
+[architecture]
+layers = 4
+norm = "rmsnorm"
+[optimizer]
+name = "adamw"
+learning_rate = 0.004
+betas = [0.9, 0.95]
+[schedule]
+steps = 500
+[batch]
+global_size = 16
+[data]
+dataset = "x"
+[sources."optimizer.learning_rate"]
+kind = "recipe"
+line = 3
 """,
 }
 

@@ -43,13 +43,27 @@ TEXTS = (
     "issue-*/*.log", "modded-nanogpt-*/*", "nemo-resiliency-nb/*.log", "olmo-1b-tied/*",
     "mlperf4*/*",
 )  # fmt: skip
-LOGS = [str(p.relative_to(REAL)) for pattern in TEXTS for p in sorted(REAL.glob(pattern))]
-DOCUMENTS = [
-    str(p.relative_to(REAL))
-    for pattern in ("*golden*/*h100.json", "hf-trainer-state-*/*", "llamafactory*/*",
-                    "mindspeed-llm*/*", "olmo-wandb*/*", "torchtitan-losses/*")
-    for p in sorted(REAL.glob(pattern))
-]  # fmt: skip
+
+
+def real(patterns: tuple[str, ...]) -> list:
+    """Files of the corpus; reading the large ones thirty times over is left to the slow tests."""
+    found = [path for pattern in patterns for path in sorted(REAL.glob(pattern))]
+    return [
+        pytest.param(
+            str(path.relative_to(REAL)),
+            marks=[pytest.mark.slow] if path.stat().st_size > 150_000 else [],
+        )
+        for path in found
+    ]
+
+
+LOGS = real(TEXTS)
+DOCUMENTS = real(
+    (
+        "*golden*/*h100.json", "hf-trainer-state-*/*", "llamafactory*/*", "mindspeed-llm*/*",
+        "olmo-wandb*/*", "torchtitan-losses/*",
+    )
+)  # fmt: skip
 
 
 def table(path: Path) -> pl.DataFrame:

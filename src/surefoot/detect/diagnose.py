@@ -11,6 +11,8 @@ from surefoot.records import Finding, Run, StepRecord
 if TYPE_CHECKING:
     import polars
 
+SLICE = 100_000
+"""Rows of a long table that are on the way as Python values at once."""
 MOST_ATTEMPTS = 50
 """Attempts given up that are judged, the newest ones: each is judged with all that led to it."""
 COLUMNS = ("loss", "grad_norm", "learning_rate", "loss_scale", "update_skipped")
@@ -80,6 +82,10 @@ def step_records(signals: "polars.DataFrame") -> Iterator[StepRecord]:
     if "step" not in signals.columns or not len(signals):
         return
     names = [name for name in COLUMNS if name in signals.columns]
+    if _in_order(signals):
+        for begin in range(0, len(signals), SLICE):
+            yield from _records(signals[begin : begin + SLICE], names)
+        return
     columns = [signals[name].to_list() for name in names]
     steps = signals["step"].to_list()
     attempts = signals["attempt"].to_list() if "attempt" in signals.columns else [0] * len(steps)
@@ -101,6 +107,28 @@ def step_records(signals: "polars.DataFrame") -> Iterator[StepRecord]:
             if isinstance(column[row], int | float)
         }
         yield StepRecord(step=int(step), attempt=attempts[row] or 0, values=values)
+
+
+def _in_order(signals: "polars.DataFrame") -> bool:
+    """Whether nothing of a table was gone over: each step once, rising, attempts too."""
+    steps = signals["step"]
+    if steps.null_count() or not bool((steps.diff().drop_nulls() > 0).all()):
+        return False
+    return "attempt" not in signals.columns or (
+        not signals["attempt"].null_count() and signals["attempt"].is_sorted()
+    )
+
+
+def _records(rows: "polars.DataFrame", names: list[str]) -> Iterator[StepRecord]:
+    attempts = rows["attempt"].to_list() if "attempt" in rows.columns else [0] * len(rows)
+    columns = [rows[name].to_list() for name in names]
+    for step, attempt, *told in zip(rows["step"].to_list(), attempts, *columns, strict=True):
+        values = {
+            name: value
+            for name, value in zip(names, told, strict=True)
+            if isinstance(value, int | float)
+        }
+        yield StepRecord(step=int(step), attempt=attempt, values=values)
 
 
 def _remember(latest: dict[str, Finding], finding: Finding) -> str | None:

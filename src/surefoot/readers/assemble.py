@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any
 from surefoot.readers.attempts import overlaps, winning
 from surefoot.readers.configs import Configs
 from surefoot.readers.gaps import gaps_of
-from surefoot.readers.gather import Gathered
 from surefoot.readers.names import Name
 from surefoot.readers.places import fold_places
 from surefoot.readers.recognise import Guess
+from surefoot.readers.several import Read, in_order, one_family, united, without_repeats
 from surefoot.records import CheckpointInfo, Event, Run, Source, TrainSpec
 
 if TYPE_CHECKING:
     import polars
-
-Read = tuple[Path, Gathered, list[Guess]]
-"""A file, what it held, and the guesses of its format."""
 
 FACTS = {
     "steps": "schedule.steps",
@@ -38,7 +35,7 @@ def assemble(
     """One Run of some files.
 
     Files that tell other quantities of the same steps are joined; files that tell the same ones
-    are taken as attempts, one after another.
+    are taken as attempts, one after another, but those that only repeat a longer one.
 
     Args:
         paths: as the user named them.
@@ -46,15 +43,15 @@ def assemble(
         problems: files that could not be read.
         asked: what the configuration files beside them say.
     """
-    chosen, left = _one_family(read)
-    chosen = _in_order(chosen)
-    frame = _united([gathered.frame for _, gathered, _ in chosen])
+    chosen, left = one_family(read)
+    chosen, repeated = without_repeats(in_order(chosen))
+    frame, added = united([gathered.frame for _, gathered, _ in chosen])
     told = list(problems)
     names: dict[str, Name] = {}
     facts: dict[str, Any] = {}
     events: list[Event] = []
     checkpoints: dict[int, CheckpointInfo] = {}
-    for path, gathered, _ in chosen:
+    for (path, gathered, _), before in zip(chosen, added, strict=True):
         several = f"{path.name}: " if len(chosen) > 1 else ""
         told += [f"{several}{problem}" for problem in gathered.problems]
         told += [
@@ -65,8 +62,12 @@ def assemble(
         for column, name in gathered.names.items():
             names.setdefault(column, name)
         facts = {**gathered.facts, **facts}
-        events += gathered.events
+        events += [replace(event, attempt=event.attempt + before) for event in gathered.events]
         checkpoints.update({info.step: info for info in gathered.checkpoints})
+    for _, gathered, _ in repeated:
+        facts = {**gathered.facts, **facts}
+        for info in gathered.checkpoints:
+            checkpoints.setdefault(info.step, info)
     frame = _whole_machine(frame, names, facts)
     kept, lost = winning(frame)
     told += gaps_of(kept)
@@ -77,6 +78,7 @@ def assemble(
         **_described(chosen[0][2]),
         "files": [str(path) for path, _, _ in chosen],
         "not_read": [str(path) for path, _, _ in left],
+        "repeated": [str(path) for path, _, _ in repeated],
         "attempts": _attempts(frame),
         "overlaps": shared,
         "fields": {
@@ -125,53 +127,6 @@ def _described(guesses: Sequence[Guess]) -> dict[str, Any]:
         "sure": round(best.sure, 3),
         "second": second,
     }
-
-
-def _one_family(read: Sequence[Read]) -> tuple[list[Read], list[Read]]:
-    """The files of the format that tells most, and the others: a folder holds a run many times."""
-    told: dict[str, int] = {}
-    for _, gathered, guesses in read:
-        name = guesses[0].format.name
-        told[name] = told.get(name, 0) + len(gathered.frame) * gathered.frame.width
-    best = max(told, key=lambda name: told[name])
-    chosen = [item for item in read if item[2][0].format.name == best]
-    return chosen, [item for item in read if item[2][0].format.name != best]
-
-
-def _in_order(read: Sequence[Read]) -> list[Read]:
-    """By the time of their first row, where every file tells it; else as they were named."""
-
-    def began(item: Read) -> float | None:
-        frame = item[1].frame
-        if "timestamp" not in frame.columns:
-            return None
-        first = frame["timestamp"].drop_nulls()
-        return float(first[0]) if len(first) else None
-
-    begins = [(time, item) for item in read if (time := began(item)) is not None]
-    if len(begins) < len(read):
-        return list(read)
-    return [item for _, item in sorted(begins, key=lambda pair: pair[0])]
-
-
-def _united(frames: Sequence["polars.DataFrame"]) -> "polars.DataFrame":
-    import polars as pl
-
-    whole = frames[0]
-    for frame in frames[1:]:
-        common = set(whole.columns) & set(frame.columns) - {"step", "attempt", "timestamp"}
-        if not common:
-            extra = frame.drop("timestamp", strict=False).drop("attempt")
-            extra = extra.unique("step", keep="last")
-            whole = whole.join(extra, on="step", how="full", coalesce=True).sort("attempt", "step")
-            whole = whole.with_columns(pl.col("attempt").fill_null(0))
-            continue
-        after = int(whole["attempt"].max()) + 1  # type: ignore[arg-type]
-        whole = pl.concat(
-            [whole, frame.with_columns((pl.col("attempt") + after).cast(pl.Int32))],
-            how="diagonal_relaxed",
-        )
-    return whole
 
 
 def _whole_machine(

@@ -40,6 +40,32 @@ class LineParser(ABC):
         return ()
 
 
+class _ByRank(LineParser):
+    """A parser for each rank whose lines are in the file."""
+
+    def __init__(self, make: Callable[[], LineParser]) -> None:
+        self._make = make
+        self._of: dict[int | None, LineParser] = {}
+
+    def feed(self, line: "Line") -> Iterable[Item]:
+        """See the base class."""
+        parser = self._of.get(line.rank)
+        if parser is None:
+            parser = self._of[line.rank] = self._make()
+            parser.step_key = self.step_key
+        return parser.feed(line)
+
+    def finish(self) -> Iterator[Item]:
+        """What each of them still holds."""
+        for parser in self._of.values():
+            yield from parser.finish()
+
+
+def by_rank(make: Callable[[], LineParser]) -> Callable[[], LineParser]:
+    """For parsers that remember lines (a bar, a block): ranks that write at once do not mix."""
+    return lambda: _ByRank(make)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineFormat:
     """A format whose records are lines of text.

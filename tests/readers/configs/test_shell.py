@@ -247,7 +247,7 @@ def test_a_launch_script_for_a_cluster():
     found = commands.documents("x", shell.Script(CLUSTER))[-1]
     assert found.program == "pretrain_gpt.py"
     assert {k: v.value for k, v in found.leaves.items()} == {
-        "tp": 4, "pp": "'a|b'", "samples": 220_000, "lr": 6e-5,
+        "tp": 4, "pp": "a|b", "samples": 220_000, "lr": 6e-5,
     }  # fmt: skip
     assert {k: v.line for k, v in found.leaves.items()} == {
         "tp": 24, "pp": 14, "samples": 15, "lr": 10,

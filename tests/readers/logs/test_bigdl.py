@@ -74,6 +74,6 @@ def test_what_is_no_record(text):
     ["x" * 10**7, "[Epoch 1 2/3][Iteration 4][Wall Clock 1s] " + "loss " * 10**6, "a is " * 10**6],
 )
 def test_long_lines_take_no_time(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     list(BigDL().feed(Line(1, text)))
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0

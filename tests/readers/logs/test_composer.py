@@ -99,8 +99,8 @@ def test_what_is_no_record(text):
 
 @pytest.mark.parametrize("text", ["x" * 10**7, "\t Train " + "a: " * 10**6, "[batch=1/" * 10**6])
 def test_long_lines_take_no_time(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     parser = Composer()
     list(parser.feed(Line(1, "[batch=1/2]:")))
     list(parser.feed(Line(2, text)))
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0

@@ -298,9 +298,9 @@ def test_a_header_alone_is_enough_where_the_table_grows():
              b"step,loss\n" + b'"' * 60000, b"a,b\0\n1,2\n"]
 )  # fmt: skip
 def test_a_look_is_cheap_and_raises_nothing(head):
-    begin = time.perf_counter()
+    begin = time.process_time()
     layout_of(head, {})
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0
 
 
 @pytest.mark.parametrize(

@@ -196,11 +196,11 @@ def test_deep_nesting_ends_in_an_error(read_text, text):
      b'{"loss": "' * 6000, b"{" + b'"a" : {' * 8000, b"[ { " * 16000]
 )  # fmt: skip
 def test_a_look_is_cheap(head):
-    begin = time.perf_counter()
+    begin = time.process_time()
     for kind in (*FORMATS, TrainerState(), WandbSummary()):
         with Source("a.json", raw=io.BytesIO(head)) as source:
             kind.score(source)
-    assert time.perf_counter() - begin < 2.0
+    assert time.process_time() - begin < 2.0
 
 
 def golden_files():

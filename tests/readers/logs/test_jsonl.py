@@ -352,9 +352,9 @@ def test_what_is_no_record(line):
              '{"a":' * 1_000_000, '{"a": 1} ' * 200_000, '{"a":1}' * 200_000]
 )  # fmt: skip
 def test_time_is_linear(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     fed(text)
-    assert time.perf_counter() - begin < 2.0
+    assert time.process_time() - begin < 2.0
 
 
 def test_needles_are_in_what_is_written():

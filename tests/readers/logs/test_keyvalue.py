@@ -141,9 +141,9 @@ def test_prose_is_no_run(read_text):
     ["x" * 10**7, "step 1 loss " + "a=1," * 10**6, "iter 1 " * 10**6, "[" * 10**7, ": " * 10**6],
 )
 def test_long_lines_take_no_time(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     list(KeyValue().feed(Line(1, text)))
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0
 
 
 def test_bars_that_tell_a_loss(read_text):

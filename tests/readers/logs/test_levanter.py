@@ -65,9 +65,9 @@ def test_what_is_no_record(text):
     "text", ["x" * 10**7, "Progress on:train 1it/2it rate:1 " + "a: " * 10**6, "10%|" * 10**6]
 )
 def test_long_lines_take_no_time(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     list(Levanter().feed(Line(1, text)))
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0
 
 
 def test_what_is_drawn_last_of_a_step_counts(read_text):

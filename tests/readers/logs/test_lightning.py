@@ -84,9 +84,9 @@ def test_what_is_no_record(text):
     "text", ["x" * 10**7, "Epoch 0: 10%|#| 1/2 [0<0, 1it/s, " + "a=1," * 10**6, "Epoch " * 10**6]
 )
 def test_long_lines_take_no_time(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     list(Lightning().feed(Line(1, text)))
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0
 
 
 def test_loops_of_others_count_epochs_from_one(read_text):

@@ -79,6 +79,6 @@ def test_what_is_no_record(text):
     "text", ["x" * 10**7, "iter 1 step 2: loss " + "a: " * 10**6, "iter 1 " * 10**6, "a=1," * 10**6]
 )
 def test_long_lines_take_no_time(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     list(LitGPT().feed(Line(1, text)))
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0

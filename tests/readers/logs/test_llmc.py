@@ -116,6 +116,6 @@ def test_what_is_no_record(text):
     "text", ["x" * 10**7, "step 1/2 | loss 1 " + "'a': " * 10**6, "s:1 trl:1 " + "a: " * 10**6]
 )
 def test_long_lines_take_no_time(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     list(LlmC().feed(Line(1, text)))
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0

@@ -78,6 +78,6 @@ def test_what_is_no_record(text):
     "text", ["x" * 10**7, "completed step: 1, s" + "1 " * 10**6, "completed step: " * 10**5]
 )
 def test_long_lines_take_no_time(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     list(MaxText().feed(Line(1, text)))
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0

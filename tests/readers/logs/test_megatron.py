@@ -320,10 +320,10 @@ def test_a_file_without_records_is_not_read(read_text):
     ],
 )
 def test_time_is_linear(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     for _ in range(3):
         list(Megatron().feed(Line(1, text)))
-    assert time.perf_counter() - begin < 3.0
+    assert time.process_time() - begin < 3.0
 
 
 def test_every_line_that_is_read_holds_a_needle():

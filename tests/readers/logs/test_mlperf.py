@@ -170,9 +170,9 @@ def test_what_holds_no_metric(line):
              ":::MLLOG {" * 500_000, "{'global_steps': " * 500_000, "{" * 5_000_000]
 )  # fmt: skip
 def test_time_is_linear(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     parsed(text)
-    assert time.perf_counter() - begin < 2.0
+    assert time.process_time() - begin < 2.0
 
 
 def reference(path, key):

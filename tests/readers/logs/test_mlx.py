@@ -70,6 +70,6 @@ def test_what_is_no_record(text):
     "text", ["x" * 10**7, "Iter 1: Train loss " + "1 " * 10**6, "Iter " * 10**6]
 )
 def test_long_lines_take_no_time(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     list(Mlx().feed(Line(1, text)))
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0

@@ -105,6 +105,6 @@ def test_what_is_no_record(text):
     "text", ["x" * 10**7, "Epoch(train) [1][2/3] " + "a=1," * 10**6, "Epoch [" * 10**6]
 )
 def test_long_lines_take_no_time(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     list(MMEngine().feed(Line(1, text)))
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0

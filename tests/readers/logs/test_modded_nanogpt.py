@@ -117,6 +117,6 @@ def test_what_is_no_record(text):
 
 @pytest.mark.parametrize("text", ["x" * 10**7, "step:1/2 a:" + "1 " * 10**6, "step:" * 10**6])
 def test_long_lines_take_no_time(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     list(ModdedNanogpt().feed(Line(1, text)))
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0

@@ -144,9 +144,9 @@ def test_what_is_no_record(text):
     "text", ["x" * 10**7, "iter 1: loss " + "1 " * 10**6, "step 1/2 | loss: " * 10**5, ": " * 10**6]
 )
 def test_long_lines_take_no_time(parser, text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     list(parser().feed(Line(1, text)))
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0
 
 
 def test_the_log_file_of_the_lecture(read_text):

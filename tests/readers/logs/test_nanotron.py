@@ -122,6 +122,6 @@ def test_what_is_of_others_is_not_read(text):
     ],
 )
 def test_time_is_linear(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     list(Nanotron().feed(Line(1, text)))
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0

@@ -112,6 +112,6 @@ def test_others_are_not_taken_for_it():
     "text", ["x" * 2**20, "1 " * 2**19, "samples/sec: 1 | " * 2**16, "step=1, " * 2**17]
 )
 def test_time_is_linear(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     list(NeoX().feed(Line(1, text)))
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0

@@ -158,9 +158,9 @@ def test_what_is_no_record(text):
 
 @pytest.mark.parametrize("text", ["x" * 10**7, "=" * 10**7, " " * 10**7, "[step=1/2" * 10**6])
 def test_long_lines_take_no_time(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     list(Olmo().feed(Line(1, text)))
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0
 
 
 def test_norms_of_tensors_are_values_of_places(read_text):

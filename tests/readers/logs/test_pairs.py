@@ -62,9 +62,9 @@ def test_it_begins_where_it_is_told_to():
     "text", ["x" * 10**7, "1 " * 10**6, "a: " * 10**6, ": " * 10**6, "1" * 10**7, "(a" * 10**6]
 )
 def test_long_lines_take_no_time(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     list(pairs(text))
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0
 
 
 def test_short_cuts_only_what_is_long():
@@ -101,9 +101,9 @@ def test_no_bar(text):
 
 @pytest.mark.parametrize("text", ["10%|" * 10**6, "━" * 10**6, "1%|x| 1/2 [" * 10**5])
 def test_bars_take_no_time(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     bar(text)
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0
 
 
 def test_epochs_that_count_anew():

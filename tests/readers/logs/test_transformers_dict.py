@@ -163,8 +163,8 @@ def test_bars_alone_are_no_run(read_text):
     ["x" * 10**7, "{'epoch': 1, " + "'a': " * 10**6, "{'" * 10**6, "10%|" * 10**6, "━" * 10**7],
 )
 def test_long_lines_take_no_time(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     parser = TransformersDict()
     list(parser.feed(Line(1, text)))
     list(parser.finish())
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0

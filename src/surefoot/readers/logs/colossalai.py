@@ -7,7 +7,7 @@ as its launcher and its boosters do.
 import re
 from collections.abc import Iterator
 
-from surefoot.readers.formats import LineFormat, LineParser
+from surefoot.readers.formats import LineFormat, LineParser, by_rank
 from surefoot.readers.logs._drawn import Drawn, drawing
 from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.text import Line
@@ -108,7 +108,7 @@ class ColossalAI(LineParser):
 FORMAT = LineFormat(
     name="colossalai",
     title="ColossalAI",
-    parser=ColossalAI,
+    parser=by_rank(ColossalAI),
     needles=("oss=", "] Loss:", "checkpoint", "olossal", "Booster init max"),
     names={
         "Peak memory usage (MB)": ("memory", 2.0**20),

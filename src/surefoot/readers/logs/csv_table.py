@@ -62,6 +62,11 @@ class CsvTable(FileFormat):
         if columns is not None:
             yield from long.points(_cells_of(source, layout, columns))
             return
+        steps = [name for name in layout.header if step_rank(name) is not None]
+        if {"Name", "State"} <= set(layout.header) and not steps:
+            raise LogError(
+                f"{source.name} is a table of runs, a row each: export the history of one of them"
+            )
         told = known([n for n in wandb_export.plain_names(layout.header)], source.keys)
         if not layout.headless and not told and (value := _only_value(layout)):
             raise LogError(
@@ -72,13 +77,36 @@ class CsvTable(FileFormat):
         if layout.headless:
             yield Note("facts", data={"columns_are": "step loss, by their look: no header"})
         rows = Rows(source.keys.get("step"))
-        for line, text in _pieces(source, layout):
+        for line, text, again in _begun_anew(_pieces(source, layout), layout):
+            if again:
+                yield Note("resumed", line=line)
             try:
                 found = _columns(text, layout, keys)
             except csv.Error as error:
                 yield Note("unusable", line=line, data={"why": f"rows that are no table: {error}"})
                 continue
             yield from rows.take(found, line)
+
+
+def _begun_anew(
+    pieces: Iterator[tuple[int, str]], layout: Layout
+) -> Iterator[tuple[int, str, bool]]:
+    """The pieces, parted where the header stands again: a trainer started anew wrote it."""
+    names = list(layout.header)
+    for line, text in pieces:
+        at, again = line, False
+        rows = text.split("\n") if not layout.headless and names[0] in text else []
+        breaks = [
+            n
+            for n, row in enumerate(rows)
+            if names[0] in row and cells_of(row, layout.separator) == names
+        ]
+        begin = 0
+        for end in breaks:
+            if end > begin:
+                yield at, "\n".join(rows[begin:end]) + "\n", again
+            begin, at, again = end + 1, line + end + 1, True
+        yield at, "\n".join(rows[begin:]) if breaks else text, again
 
 
 def _only_value(layout: Layout) -> str | None:

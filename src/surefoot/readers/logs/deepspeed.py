@@ -23,7 +23,8 @@ _SPEED = re.compile(
 )
 _PAIR = re.compile(rf"(?<!\w)([A-Z]\w{{1,40}})=({_N})(GB)?(?![\w.])")
 _OVERFLOW = re.compile(
-    r"(?:OVERFLOW!|dynamic loss scale overflow!)(?: Rank (\d{1,6}))? Skipping step"
+    r"(?:OVERFLOW!|dynamic loss scale overflow!|Overflow detected\.)"
+    r"(?: Rank (\d{1,6}))? Skipping step"
     r"(?:\.? Attempted loss scale: ([\d.e+]{1,24}))?"
 )
 _TIMES = re.compile(r"\btime \(ms\) \| ")
@@ -35,9 +36,17 @@ _CHAT = re.compile(
     rf"(?:tensor\()?({_N})"
 )
 _EPOCH = re.compile(
-    r"Beginning of Epoch \d{1,9}/\d{1,9}, (?:Total )?Micro Batches(?: Per Epochs?)? (\d{1,12})"
+    r"Beginning of Epoch \d{1,9}/\d{1,9}, "
+    r"(?:Total )?(?:Micro|Generation) Batches(?: Per Epochs?)? (\d{1,12})"
 )
 _PERPLEXITY = re.compile(rf"\bppl: ({_N})(?:, loss: ({_N}))?\s*$")
+# `epoch: 0|step: 61|ppo_ep: 1|act_loss: 0.17|...`, later `Epoch: 0 | Step: 61 | PPO Epoch: 1 | ...`
+_PPO = re.compile(r"\b[Ee]poch: (\d{1,9}) ?\| ?[Ss]tep: (\d{1,12}) ?\| ?(?=ppo_ep|PPO Epoch)")
+_REWARD = re.compile(r"\b[Aa]verage reward score: ")
+_LATENCY = re.compile(rf"\|([A-Z]\w{{1,30}}(?: \w{{1,30}})?)=({_N})(s?)\b")
+_ROUTED = re.compile(rf"'step': ?\d{{1,12}}, (?='ppl': {_N})")
+_ROUTED_PAIR = re.compile(rf"'([a-z][\w -]{{0,40}})': ?({_N})")
+_EXAMPLE = re.compile(rf"\bLoss: ({_N})\s*$")
 _READY = re.compile(r"\[Torch\] Checkpoint global_step(\d{1,12}) is ready now")
 _WORLD = re.compile(r"\bdist_world_size=(\d{1,9})|\bworld_size[ .]{1,60}(\d{1,9})\s*$")
 _DATE = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?)\]")
@@ -55,7 +64,7 @@ class DeepSpeed(LineParser):
     def feed(self, line: Line) -> Iterator[Item]:
         """See the base class."""
         text = line.text
-        if "step=" in text or "SamplesPerSec=" in text:
+        if "step=" in text or ("SamplesPerSec=" in text and "E2E latency=" not in text):
             yield from self._engine(line)
         elif "verflow" in text or "OVERFLOW" in text:
             if _OVERFLOW.search(text) is not None and len(self._overflows) < 10_000:
@@ -129,7 +138,39 @@ class DeepSpeed(LineParser):
             self._step, self._micro = step, True
             yield Point(step, {"loss": float(loss[4]), "epoch": float(epoch)}, line.number, rank)
             return
-        ppl = _PERPLEXITY.search(text)
+        ppo = _PPO.search(text)
+        if ppo is not None:
+            self._step = int(ppo[1]) * (self._batches or 0) + int(ppo[2])
+            self._micro = True
+            values = {"epoch": float(ppo[1]), **dict(fields(text[ppo.end() :]))}
+            yield Point(self._step, values, line.number, line.rank, line.time)
+            return
+        yield from self._beside(line)
+
+    def _beside(self, line: Line) -> Iterator[Item]:
+        """What the examples print of the step that was told last."""
+        text, values = line.text, dict[str, float]()
+        if "reward score: " in text:
+            reward = _REWARD.search(text)
+            values = dict(fields(text[reward.start() :])) if reward is not None else {}
+        elif "E2E latency=" in text:
+            for key, told, unit in _LATENCY.findall(text):
+                values[f"{key} ({unit})" if unit else key] = float(told)
+        elif "Loss: " in text and self._step is not None:
+            loss = _EXAMPLE.search(text)  # of HelloDeepSpeed, right after the engine's lines
+            values = {"loss": float(loss[1])} if loss is not None else {}
+        elif "'ppl': " in text:  # its step counts micro batches, the engine's does not
+            routed = _ROUTED.search(text)
+            if routed is not None:
+                pairs = _ROUTED_PAIR.findall(text, routed.end())
+                values = {"eval ppl" if k == "ppl" else k: float(told) for k, told in pairs}
+                step = 0 if self._step is None else None
+                yield Point(step, values, line.number, line.rank, line.time, evaluation=True)
+            return
+        if values:
+            yield Point(None, values, line.number, line.rank, line.time)
+            return
+        ppl = _PERPLEXITY.search(text) if "ppl: " in text else None
         if ppl is not None:
             values = {"eval ppl": float(ppl[1])}
             if ppl[2]:
@@ -182,7 +223,8 @@ class WithLosses(DeepSpeed):
 
 NEEDLES = (
     "step=", "SamplesPerSec=", "OVERFLOW", "overflow!", "time (ms) | ", "steps: ", "ppl: ",
-    "Checkpoint global_step", "world_size", "Beginning of Epoch", ", loss = ",
+    "Checkpoint global_step", "world_size", "Beginning of Epoch", ", loss = ", "Overflow detected",
+    "|step: ", "| Step: ", "reward score: ", "E2E latency=", "Loss: ", "'ppl': ",
 )  # fmt: skip
 
 NAMES = {

@@ -6,7 +6,7 @@ From 1,000 on the count is written with three digits (``1.23kit``): the step is 
 import re
 from collections.abc import Iterator
 
-from surefoot.readers.formats import LineFormat, LineParser
+from surefoot.readers.formats import LineFormat, LineParser, by_rank
 from surefoot.readers.logs._bars import LastDrawn, bar
 from surefoot.readers.logs._pairs import pairs, short
 from surefoot.readers.numbers import NUMBER, number
@@ -113,7 +113,7 @@ def _whole(digits: str, scale: str) -> int | None:
 FORMAT = LineFormat(
     name="levanter",
     title="Levanter",
-    parser=Levanter,
+    parser=by_rank(Levanter),
     needles=("Progress on", "rain", "loss: ", "checkpoint", "Resum"),
     names={"rate (s/it)": ("step_time", 1.0)},
     weight=0.95,

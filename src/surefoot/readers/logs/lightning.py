@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from math import isfinite
 
-from surefoot.readers.formats import LineFormat, LineParser
+from surefoot.readers.formats import LineFormat, LineParser, by_rank
 from surefoot.readers.logs._bars import bar
 from surefoot.readers.logs._pairs import pairs, short
 from surefoot.readers.points import Item, Note, Point
@@ -89,7 +89,7 @@ class Lightning(LineParser):
 FORMAT = LineFormat(
     name="lightning",
     title="PyTorch Lightning",
-    parser=Lightning,
+    parser=by_rank(Lightning),
     needles=("Epoch ", "checkpoint"),
     names={"train_loss_epoch": ("epoch_mean_loss", 1.0), "loss_epoch": ("epoch_mean_loss", 1.0)},
     weight=0.8,

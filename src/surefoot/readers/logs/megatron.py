@@ -31,7 +31,7 @@ _LOADED = re.compile(r"successfully loaded checkpoint .{0,400}? at iteration\s{1
 _LOADED_2019 = re.compile(r"successfully loaded \S{0,300}\biter_(\d{7})")
 _TIMES = re.compile(r"\btime \((m?s)\) \|")
 _MEMORY = re.compile(
-    r"(?:\[Rank (\d{1,6})\] )?\(?after \d{1,12} iterations\)? memory \(([MG]B)\) \|"
+    r"(?:\[Rank (\d{1,6})\] )?\(?after (\d{1,12}) iterations\)? memory \(([MG]B)\) \|"
 )
 _TIMER = re.compile(
     r"\s{2,8}([a-z][\w/-]{1,60}) \.{2,60}: "
@@ -56,6 +56,7 @@ NAMES: Mapping[str, tuple[str, float]] = {
     "z_loss": ("router_z_loss", 1.0),
     "seq_load_balancing_loss": ("load_balancing_loss", 1.0),
     "moe loss": ("load_balancing_loss", 1.0),
+    "tokens per GPU (tokens/s/GPU)": ("tokens_per_second_per_device", 1.0),  # Primus
     "tokens_per_gpu_per_second_tgs": ("tokens_per_second_per_device", 1.0),
 }
 
@@ -111,10 +112,11 @@ class Megatron(LineParser):
         found = list(_MEMORY.finditer(line.text)) if "memory (" in line.text else []
         for record, after in zip(found, [*found[1:], None], strict=False):
             told = fields(line.text[record.end() : after.start() if after else None])
-            values = {f"memory/{key} ({record[2]})": value for key, value in told}
+            values = {f"memory/{key} ({record[3]})": value for key, value in told}
             if values:
                 rank = int(record[1]) if record[1] else line.rank
-                yield Point(None, values, line.number, rank, line.time)
+                at = int(record[2])  # told after the record, by ranks that may lag
+                yield Point(at, values, line.number, rank, line.time, evaluation=True)
 
     def _validation(self, line: Line, found: re.Match[str]) -> Iterator[Item]:
         """`validation loss at iteration 10 on test set | lm loss value: ... | lm loss PPL: ...`."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from surefoot.readers.formats import LineFormat, LineParser
+from surefoot.readers.formats import LineFormat, LineParser, by_rank
 from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.text import Line
 
@@ -15,7 +15,7 @@ _STEP = re.compile(
 # loss:[10.64/10.60] is that of the step and the mean; a norm is [1.2], or has no colon before it.
 _FIELD = re.compile(
     rf"(?<![\w])([A-Za-z][A-Za-z_]{{1,40}}(?: [a-z]{{1,12}})?): ?\[? {{0,4}}({_N})"
-    r"(?:/[^\],]{1,24})?\]?(ms|s|T)?(?=[,}]|\s*$)"
+    r"(?:/[^\],]{1,24})?\]?(ms|s|T)?(?=\s{0,4}[,}]|\s*$)"
 )
 _OVERFLOW = re.compile(r"overflow cond: {0,2}\[? {0,2}True")
 _SPEED = re.compile(rf"(?<![\w.])({_N}) samples/s/p\b")
@@ -79,10 +79,11 @@ class MindFormers(LineParser):
 FORMAT = LineFormat(
     name="mindformers",
     title="MindFormers",
-    parser=MindFormers,
+    parser=by_rank(MindFormers),
     needles=("step:[", "step: [", "samples/s/p", "is_skip", ", loss is "),
     names={
         "train_throughput_per_npu (TFLOPS)": ("tflops_per_device", 1.0),
+        "throughput (TFLOPS)": ("tflops_per_device", 1.0),
         "per_step_time (ms)": ("step_time", 1e-3),
         "aux_loss": ("load_balancing_loss", 1.0),
         "samples/s/p": ("samples_per_second_per_device", 1.0),

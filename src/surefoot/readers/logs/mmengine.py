@@ -7,7 +7,7 @@ iteration. mmcv, the ancestor, prints ``Epoch [1][50/500]`` and commas.
 import re
 from collections.abc import Iterator
 
-from surefoot.readers.formats import LineFormat, LineParser
+from surefoot.readers.formats import LineFormat, LineParser, by_rank
 from surefoot.readers.logs._pairs import pairs, short
 from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.text import Line
@@ -18,6 +18,8 @@ _HEAD = re.compile(
 )
 _SAVING = re.compile(r"\bSaving checkpoint at (\d{1,12}) (iterations|epochs)")
 _RESUMED = re.compile(r"\bresumed (?:from )?epoch: (\d{1,9}), iter:? (\d{1,12})", re.IGNORECASE)
+# XTuner's own trainers, without the loop of mmengine: `[Train] (Epoch 1) Step 10/940  lr: ...`
+_TRAIN = re.compile(r"\[Train\] \(Epoch (\d{1,9})\) Step (\d{1,12})/(\d{1,12})\s{1,4}")
 _GPUS = re.compile(r"^\s{0,16}(?:GPU number|Distributed training|num_gpus): (\d{1,6})\s*$")
 
 
@@ -50,11 +52,20 @@ class MMEngine(LineParser):
         gpus = _GPUS.match(line.text)
         if gpus is not None:
             yield Note("facts", None, line.number, {"world_size": int(gpus[1])})
+            return
+        train = _TRAIN.search(line.text)
+        if train is not None:
+            epoch, self._last = float(train[1]), int(train[2])
+            values = {"epoch": epoch, **_told(line.text, train.end())}
+            if "max_memory (GB)" in values:  # printed so, counted in 2^30 bytes
+                values["max_memory (GiB)"] = values.pop("max_memory (GB)")
+            yield Point(self._last, values, line.number, line.rank, line.time)
+            yield Note("facts", None, line.number, {"steps": int(train[3])})
 
     def _record(self, line: Line, found: re.Match[str]) -> Iterator[Item]:
         unit, mode, epoch = found[1], found[2] or "train", found[3]
         at, of = int(found[4]), int(found[5])
-        told = {p.key: p.value for p in pairs(line.text, found.end()) if p.told}
+        told = _told(line.text, found.end())
         if mode == "train":
             values = told
             if unit == "Epoch":
@@ -81,14 +92,32 @@ class MMEngine(LineParser):
             yield Point(step, values, line.number, line.rank, line.time, evaluation=True)
 
 
+def _told(text: str, start: int) -> dict[str, float]:
+    """The numbers of a record; the time that is left (`18 days, 16:13:38`) is none of them."""
+    told = {pair.key: pair.value for pair in pairs(text, start) if pair.told}
+    return {key: value for key, value in told.items() if key.partition(" ")[0] != "eta"}
+
+
 FORMAT = LineFormat(
     name="mmengine",
     title="mmengine",
-    parser=MMEngine,
-    needles=("Epoch", "Iter", "checkpoint at", "resumed", "Resumed", "GPU number", "Distributed"),
+    parser=by_rank(MMEngine),
+    needles=(
+        "Epoch",
+        "Iter",
+        "checkpoint at",
+        "resumed",
+        "Resumed",
+        "GPU number",
+        "Distributed",
+        "[Train] (Epoch",
+    ),
     names={
         "time": ("step_time", 1.0),
         "memory": ("memory", 2.0**20),
+        "time (s)": ("step_time", 1.0),
+        "max_memory (GiB)": ("memory", 2.0**30),
+        "loss(reduced)": ("loss_reduced", 1.0),
         "val val/loss": ("validation_loss", 1.0),
     },
     weight=0.98,

@@ -134,6 +134,7 @@ FORMATS = (
         ),
         names={
             "loss": ("running_loss", 1.0),  # Lightning's mean of the last bars
+            "peak_memory_usage": ("memory", 1.0),
             "train_step_timing in s": ("step_time", 1.0),
             "train_epoch_timing in s": ("epoch_time", 1.0),
             "validation_step_timing in s": ("validation_step_time", 1.0),

@@ -52,6 +52,7 @@ class TrainerState(FileFormat):
             why = f"the file is cut short or damaged: its first {len(history):,} entries are whole"
             yield Note("unusable", data={"why": why})
         yield from _told(state)
+        yield from _saved(state, source)
         step_key = source.keys.get("step", "step")
         for number, row in enumerate(history, 1):
             if isinstance(row, dict):
@@ -82,6 +83,14 @@ def _told(state: dict[str, Any]) -> Iterator[Item]:
     found = _CHECKPOINT.search(best) if isinstance(best, str) else None
     if found is not None:
         yield Note("checkpoint", int(found[1]), data={"path": best, "best": True})
+
+
+def _saved(state: dict[str, Any], source: Source) -> Iterator[Item]:
+    """The checkpoint that the file lies in: ``checkpoint-200/trainer_state.json``."""
+    folder = source.file.parent if source.file is not None else None
+    found = _CHECKPOINT.search(folder.name) if folder is not None else None
+    if found is not None and int(found[1]) == state.get("global_step"):
+        yield Note("checkpoint", int(found[1]), data={"path": str(folder)})
 
 
 FORMAT = TrainerState()

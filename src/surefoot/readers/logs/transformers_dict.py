@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isclose, isfinite
 
-from surefoot.readers.formats import LineFormat, LineParser
+from surefoot.readers.formats import LineFormat, LineParser, by_rank
 from surefoot.readers.logs._bars import bar
 from surefoot.readers.logs._pairs import short
 from surefoot.readers.logs._trainer_dict import LONGEST, entries, evaluates
@@ -23,6 +23,7 @@ from surefoot.readers.text import Line
 _TOTAL = re.compile(r"\bTotal optimization steps\s{0,4}=\s{0,4}([\d,]{1,16})")
 _DESCRIPTIONS = ("", "train", "training", "steps", "step")
 _SAVING = re.compile(r"\bSaving model checkpoint to (\S{0,400}checkpoint-(\d{1,12}))")
+_SKIPPED = re.compile(r"\bOVERFLOW! Rank \d{1,6} Skipping step")
 _RESUMED = re.compile(
     r"\b(?:Continuing training from global step |Resuming training from \S{0,400}checkpoint-)"
     r"(\d{1,12})"
@@ -60,9 +61,23 @@ class TransformersDict(LineParser):
         self._last: int | None = None
         self._previous: Mapping[str, float] = {}
         self._logged = False
+        self._skipped: list[int] = []
 
     def feed(self, line: Line) -> Iterator[Item]:
-        """See the base class."""
+        """See the base class. Updates that DeepSpeed skipped are told with the next record."""
+        if "OVERFLOW!" in line.text and _SKIPPED.search(line.text) is not None:
+            self._skipped.append(line.number)
+        for item in self._read(line):
+            yield item
+            if self._skipped and isinstance(item, Point) and not item.evaluation:
+                yield from self._skips(item.step)
+
+    def _skips(self, step: int | None) -> Iterator[Item]:
+        for number in self._skipped:
+            yield Note("update_skipped", step, number)
+        self._skipped.clear()
+
+    def _read(self, line: Line) -> Iterator[Item]:
         line = short(line, LONGEST)
         text, start = line.text, 0
         drawn = bar(text)
@@ -96,6 +111,7 @@ class TransformersDict(LineParser):
             if not before:
                 yield Note("facts", None, self._held[0].line.number, {"steps_are": "records"})
         yield from self._release(None)
+        yield from self._skips(self._last)
 
     def _bar(self, line: Line, n: int, total: int) -> Iterator[Item]:
         if self._stated is not None and total != self._stated:
@@ -202,8 +218,8 @@ def _point(line: Line, values: dict[str, float], step: int | None) -> Point:
 FORMAT = LineFormat(
     name="transformers",
     title="Transformers",
-    parser=TransformersDict,
-    needles=("{'", "%|", "Total optimization steps", "checkpoint", "global step"),
+    parser=by_rank(TransformersDict),
+    needles=("{'", "%|", "Total optimization steps", "checkpoint", "global step", "OVERFLOW!"),
     names={
         "loss": ("loss", 1.0),
         "train_speed(s/it)": ("step_time", 1.0),

@@ -10,6 +10,7 @@ _FLAG = re.compile(r"--?[A-Za-z][\w.@/+~-]*(?:\[[\w.]*\])?(?:=|$)")
 _PAIR = re.compile(r"[+~]{0,2}[A-Za-z_][\w.@/-]*=")
 _PROGRAM = re.compile(r"(?:[^\s=]*/)?[\w.-]+\.(?:py|pyc|sif)$")
 _HIDDEN = re.compile(r"(?:^|\s)--[A-Za-z]")
+_REDIRECT = re.compile(r"(?:\d|&)?>{1,2}(?:&\d)?(.*)$", re.DOTALL)
 _LAUNCHERS = frozenset(
     "torchrun srun deepspeed accelerate mpirun python python3 sbatch torch.distributed.run "
     "torch.distributed.launch nohup bash litgpt olmo composer axolotl llamafactory-cli xtuner "
@@ -98,7 +99,29 @@ def _unwrapped(words: list[str]) -> list[str]:
             found += [piece for piece in pieces if piece != "\\"]
         else:
             found.append(word)
-    return found
+    return _main_run(found)
+
+
+def _main_run(words: list[str]) -> list[str]:
+    """Of ``eval``'s or ``bash -c``'s words the command with most flags; no redirections."""
+    runs: list[list[str]] = [[]]
+    target = False  # whether the next word is the file of a redirection
+    for word in words:
+        text = marks.without_lines(word)
+        redirect = None if target else _REDIRECT.match(text)
+        if redirect is not None:
+            target = not redirect[1] and "&" not in text[1:]
+        elif target:
+            target = False
+        elif text in (";", "|", "||", "&&", "&"):
+            runs.append([])
+        else:
+            runs[-1].append(word.removesuffix(";"))
+            if text[-1:] == ";":
+                runs.append([])
+    if len(runs) == 1:
+        return runs[0]
+    return max(runs, key=lambda run: sum(marks.without_lines(word)[:2] == "--" for word in run))
 
 
 def _program(words: list[str]) -> tuple[int, int, str | None]:
@@ -167,8 +190,14 @@ def _leaf(name: str, values: list[str], line: int) -> Leaf:
         return Leaf(name, True, line)
     if why is not None:
         return Leaf(name, " ".join(marks.shown(text) for text in values), line, open=why)
-    typed = [literal(text) for text in values]
+    typed = [literal(_unquoted(text)) for text in values]
     return Leaf(name, typed[0] if len(typed) == 1 else tuple(typed), line)
+
+
+def _unquoted(text: str) -> str:
+    """Without quotes inside a variable, which ``eval`` or ``bash -c`` takes off."""
+    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    return text[1:-1] if quoted else text
 
 
 def literal(text: str) -> object:

@@ -5,12 +5,13 @@ whose condition is known are followed. What depends on the machine, on arguments
 program stays open: a mark in the text says which variable it was (see ``marks``).
 """
 
+import re
 from dataclasses import dataclass, field
 
 from surefoot.readers.configs.documents import marks
 from surefoot.readers.configs.documents.conditions import truth
 from surefoot.readers.configs.documents.expansion import Value, Variables
-from surefoot.readers.configs.documents.words import Lexer, Part, Token
+from surefoot.readers.configs.documents.words import Lexer, Part, Token, here_parts
 
 LARGEST = 1 << 20
 """Bytes of a script."""
@@ -70,6 +71,7 @@ class Script:
         self.comments = lexer.comments
         self.commands: list[Command] = []
         self._variables = Variables()
+        self._variables.values |= _slurm(lexer.comments)
         self._stack: list[_Branches] = []
         self._words = self._copies = 0
         self._run(tokens)
@@ -172,8 +174,10 @@ class Script:
                         target = marks.shown("".join(self._variables.expand(tokens[place].parts)))
                     place += 1
                 continue
+            within = _is_script(tokens[max(0, place - 3) : place - 1])
+            parts = _inner(token.parts) if within else token.parts
             # A mark of the line before each word: a flag is found again where it stands.
-            words += self._variables.expand([("line", str(token.line), True), *token.parts])
+            words += self._variables.expand([("line", str(token.line), True), *parts])
         self._words += len(words)
         if self._words > _MOST_WORDS:
             raise OverflowError("more words than a launch script has")
@@ -304,6 +308,34 @@ class Script:
         branches.subject = subject if isinstance(subject, str) else ""
 
 
+_SBATCH = re.compile(
+    r"SBATCH\s+(?:--(nodes|ntasks-per-node|gpus-per-node|gres|ntasks)(?:=|\s+)|-(N|n)\s*)(\S+)"
+)
+_SLURM_NAMES = {
+    "nodes": ("SLURM_NNODES", "SLURM_JOB_NUM_NODES"),
+    "N": ("SLURM_NNODES", "SLURM_JOB_NUM_NODES"),
+    "ntasks-per-node": ("SLURM_NTASKS_PER_NODE",),
+    "gpus-per-node": ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"),
+    "gres": ("SLURM_GPUS_ON_NODE",),
+    "ntasks": ("SLURM_NTASKS", "SLURM_NPROCS"),
+    "n": ("SLURM_NTASKS", "SLURM_NPROCS"),
+}
+
+
+def _slurm(comments: list[tuple[int, str]]) -> dict[str, Value]:
+    """What Slurm sets from the script's own ``#SBATCH`` lines."""
+    found: dict[str, Value] = {}
+    for _, text in comments:
+        match = _SBATCH.match(text)
+        digits = match[3].rpartition(":")[2] if match else ""
+        if match and digits.isdigit() and digits.isascii():
+            found |= dict.fromkeys(_SLURM_NAMES[match[1] or match[2]], digits)
+    nodes, each = found.get("SLURM_NNODES"), found.get("SLURM_NTASKS_PER_NODE")
+    if isinstance(nodes, str) and isinstance(each, str) and len(nodes + each) < 18:
+        found.setdefault("SLURM_NTASKS", str(int(nodes) * int(each)))
+    return found
+
+
 _ENDS = (";", "&&", "||", "|", "&", ";;", ";;&")
 _KEYWORDS = {"if", "elif", "else", "then", "fi", "for", "while", "until", "do", "done", "case",
              "esac", "{", "}", "!", "time", "function", "exec", "eval", "("}  # fmt: skip
@@ -319,6 +351,22 @@ def _first_pattern(command: list[Token]) -> int:
 
 def _inside(command: list[Token]) -> bool:
     return any(token.kind == "op" and token.text in ("(", "<(", ">(") for token in command)
+
+
+def _is_script(before: list[Token]) -> bool:
+    """Whether the next word is what another shell runs: ``srun bash -c '$LAUNCHER $CMD'``."""
+    if len(before) < 2 or not (before[-1].bare or "").startswith("-"):
+        return False
+    name = (before[-2].bare or "").rpartition("/")[2]
+    return (before[-1].bare or "").endswith("c") and name in ("bash", "sh")
+
+
+def _inner(parts: list[Part]) -> list[Part]:
+    """A quoted text as the shell that gets it expands it: exported variables have one value."""
+    found: list[Part] = []
+    for kind, text, quoted in parts:
+        found += here_parts(text) if kind == "text" and "$" in text else [(kind, text, quoted)]
+    return found
 
 
 def _assignment(token: Token) -> tuple[str, list[Part]] | None:

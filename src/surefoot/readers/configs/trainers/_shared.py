@@ -62,6 +62,23 @@ def class_name(value: Any) -> Any:
     return value.rpartition(".")[2] if isinstance(value, str) else value
 
 
+def word(draft: Draft, key: str, default: str | None = None) -> str | None:
+    """The key's value if it is text; else the default."""
+    value = draft.value(key)
+    return value if isinstance(value, str) else default
+
+
+def number(draft: Draft, key: str) -> float | None:
+    """The key's value as a finite number; None if it is none."""
+    value = draft.number(key)
+    return value if value is not None and math.isfinite(value) else None
+
+
+def down(value: float) -> float:
+    """Rounded down, if it is finite."""
+    return math.floor(value) if math.isfinite(value) else value
+
+
 def share(value: Any) -> Any:
     """A share of the run, above 0 and below 1; else None."""
     number = positive(value)

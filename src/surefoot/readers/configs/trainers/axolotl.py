@@ -6,7 +6,14 @@ from typing import Any, ClassVar
 from surefoot.readers.configs import vocabulary as words
 from surefoot.readers.configs.formats import Draft, To
 from surefoot.readers.configs.trainers._axolotl_names import KNOWN
-from surefoot.readers.configs.trainers._shared import Signed, flag, positive, say_each, share
+from surefoot.readers.configs.trainers._shared import (
+    Signed,
+    flag,
+    number,
+    positive,
+    say_each,
+    share,
+)
 from surefoot.readers.configs.trainers._training_arguments import sharding
 
 
@@ -87,10 +94,10 @@ class Axolotl(Signed):
             say_each(draft, "data.sources", "pretraining_dataset")
         if "schedule.steps" in draft.statements:
             draft.unsay("schedule.epochs")
-        shards, copies = draft.number("dp_shard_size"), draft.number("dp_replicate_size")
+        shards, copies = number(draft, "dp_shard_size"), number(draft, "dp_replicate_size")
         if shards and shards > 0:
             draft.say("parallelism.data", shards * (copies or 1), "dp_shard_size")
-        warmup = draft.number("warmup_steps")
+        warmup = number(draft, "warmup_steps")
         if warmup is not None and 0 < warmup < 1:  # a share, as in transformers 5
             draft.say("schedule.warmup_fraction", warmup, "warmup_steps")
         elif warmup:

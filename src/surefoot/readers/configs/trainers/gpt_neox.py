@@ -7,7 +7,15 @@ from surefoot.readers.configs import vocabulary as words
 from surefoot.readers.configs.documents.tree import Document
 from surefoot.readers.configs.formats import ConfigFormat, Draft, To
 from surefoot.readers.configs.trainers._gpt_neox_names import KNOWN
-from surefoot.readers.configs.trainers._shared import flag, inverted, positive, say_betas, share
+from surefoot.readers.configs.trainers._shared import (
+    flag,
+    inverted,
+    number,
+    positive,
+    say_betas,
+    share,
+    word,
+)
 
 
 def _power(value: Any) -> float:
@@ -142,9 +150,9 @@ class GptNeox(ConfigFormat):
         if draft.has("optimizer.params.weight_decay") and not draft.has("weight_decay"):
             key = "optimizer.params.weight_decay"
             draft.say("optimizer.weight_decay", draft.value(key), key)
-        if draft.has("optimizer_type") and not draft.has("optimizer.type"):
-            name = words.optimizer(draft.value("optimizer_type"))
-            draft.say("optimizer.name", name, "optimizer_type")
+        named = word(draft, "optimizer_type")
+        if named is not None and not draft.has("optimizer.type"):
+            draft.say("optimizer.name", words.optimizer(named), "optimizer_type")
         self._layers(draft)
         self._precision(draft)
         if str(draft.value("checkpoint_scale", "linear")) == "linear":
@@ -162,39 +170,39 @@ class GptNeox(ConfigFormat):
             draft.say("data.weights", weights, "train_data_weights")
 
     def _layers(self, draft: Draft) -> None:
-        norm = words.norm(draft.value("norm", "layernorm"))
+        norm = words.norm(word(draft, "norm", "layernorm"))
         key = {"layernorm": "layernorm_epsilon", "rmsnorm": "rms_norm_epsilon",
                "scalenorm": "scalenorm_epsilon"}.get(norm, "layernorm_epsilon")  # fmt: skip
         if draft.has(key):
             draft.say("architecture.norm_eps", draft.value(key), key)
-        activation = draft.value("activation")
+        activation = word(draft, "activation")
         if activation is not None:
-            word = words.activation(activation)
+            found = words.activation(activation)
             gated = str(draft.value("mlp_type", "regular")) == "llama"
             if gated:  # gate and up projections beside the activation
-                word = {"silu": "swiglu", "gelu": "geglu", "relu": "reglu"}.get(word, word)
-            draft.say("architecture.activation", word, "activation")
+                found = {"silu": "swiglu", "gelu": "geglu", "relu": "reglu"}.get(found, found)
+            draft.say("architecture.activation", found, "activation")
 
     def _precision(self, draft: Draft) -> None:
-        for table, word in (("bf16", "bf16"), ("fp16", "fp16")):
+        for table in ("bf16", "fp16"):
             key = f"{table}.enabled"
             if not draft.true(key):
                 continue
-            kind = draft.value(f"{table}.type")  # "fp16": {"type": "bfloat16"} in version 1
-            draft.say("precision.compute", words.number_format(kind) if kind else word, key)
+            kind = word(draft, f"{table}.type", table)  # "fp16": {"type": "bfloat16"} in version 1
+            draft.say("precision.compute", words.number_format(kind), key)
         compute = draft.statements.get("precision.compute")
         if compute is not None and compute.value != "fp16":
             for field in ("initial_loss_scale", "loss_scale_window", "loss_scale_hysteresis",
                           "min_loss_scale"):  # fmt: skip
                 draft.unsay(f"precision.{field}")
-        scale = draft.number("fp16.loss_scale")
+        scale = number(draft, "fp16.loss_scale")
         if scale and compute is not None and compute.value == "fp16":
             draft.say("precision.static_loss_scale", scale, "fp16.loss_scale")
             draft.unsay("precision.initial_loss_scale")
-        reduce = draft.value("data_types.grad_accum_dtype")
+        key = "data_types.grad_accum_dtype"
+        reduce = word(draft, key)
         if reduce is not None and "precision.gradient_reduce" not in draft.statements:
-            word = words.number_format(reduce)
-            draft.say("precision.gradient_reduce", word, "data_types.grad_accum_dtype")
+            draft.say("precision.gradient_reduce", words.number_format(reduce), key)
 
     def filled(self, spec: Mapping[str, Any], draft: Draft) -> Mapping[str, Any]:
         """What NeoXArgs fill in."""

@@ -8,11 +8,14 @@ from surefoot.readers.configs import vocabulary as words
 from surefoot.readers.configs.formats import Draft, To
 from surefoot.readers.configs.trainers._shared import (
     Signed,
+    down,
     inverted,
+    number,
     positive,
     say_each,
     share,
     under,
+    word,
 )
 
 _FAMILIES = {
@@ -163,13 +166,12 @@ class Levanter(Signed):
             if draft.has(key) and not draft.has("train_seq_len"):
                 draft.say("architecture.sequence_length", draft.value(key), key)
         family = _FAMILIES.get(str(draft.value("model.type")))
-        act = draft.value("model.activation_function")
+        act = word(draft, "model.activation_function")
         if act is not None:
-            word = words.activation(act)
-            gated = family is not None and family[2]
-            if gated:
-                word = {"silu": "swiglu", "gelu": "geglu", "relu": "reglu"}.get(word, word)
-            draft.say("architecture.activation", word, "model.activation_function")
+            found = words.activation(act)
+            if family is not None and family[2]:
+                found = {"silu": "swiglu", "gelu": "geglu", "relu": "reglu"}.get(found, found)
+            draft.say("architecture.activation", found, "model.activation_function")
         if family is not None:
             draft.say("architecture.norm", family[0], "model.type")
             draft.say("architecture.position", family[1], "model.type")
@@ -177,37 +179,37 @@ class Levanter(Signed):
             draft.say("architecture.qk_norm", draft.true("model.use_qk_norm"), "model.use_qk_norm")
         recompute = draft.value("model.gradient_checkpointing")
         if isinstance(recompute, bool):
-            word = "full" if recompute else "none"
-            draft.say("parallelism.recompute", word, "model.gradient_checkpointing")
+            found = "full" if recompute else "none"
+            draft.say("parallelism.recompute", found, "model.gradient_checkpointing")
         keep = "trainer.checkpointer.keep[].every"
         if draft.has(keep):
             draft.say("interval.checkpoint", draft.value(keep), keep)
         say_each(draft, "data.sources", "data.id")
 
     def _schedule(self, draft: Draft) -> None:
-        kind = draft.value("optimizer.lr_schedule")
+        kind = word(draft, "optimizer.lr_schedule")
         warmup = draft.value("optimizer.warmup")
         if warmup == 0 or _steps(warmup) is not None:
             draft.say("schedule.warmup_steps", warmup, "optimizer.warmup")
         elif share(warmup) is not None:
             draft.say("schedule.warmup_fraction", warmup, "optimizer.warmup")
-        word = None if kind is None else words.schedule(kind)
-        steps = draft.number("trainer.num_train_steps")
-        decay = draft.number("optimizer.decay")
+        shape = None if kind is None else words.schedule(kind)
+        steps = number(draft, "trainer.num_train_steps")
+        decay = number(draft, "optimizer.decay")
         cycles = any(draft.has(f"optimizer.{name}") for name in ("cycles", "cycle_length", "haps"))
-        stable = draft.number("optimizer.stable") or draft.number("optimizer.cooldown")
+        stable = number(draft, "optimizer.stable") or number(draft, "optimizer.cooldown")
         if cycles:
             return
         if decay is not None and 0 < decay and decay != 1:
             # [warmup] - [stable] - [decay]
             draft.say("schedule.kind", "wsd", "optimizer.decay")
-            if word is not None:
-                draft.say("schedule.decay_kind", word, "optimizer.lr_schedule")
+            if shape is not None:
+                draft.say("schedule.decay_kind", shape, "optimizer.lr_schedule")
             length = decay if decay > 1 else decay * steps if steps else None
             if length is not None and length > 1:
-                draft.say("schedule.decay_steps", int(length), "optimizer.decay")
-        elif word is not None and not stable:
-            draft.say("schedule.kind", word, "optimizer.lr_schedule")
+                draft.say("schedule.decay_steps", down(length), "optimizer.decay")
+        elif shape is not None and not stable:
+            draft.say("schedule.kind", shape, "optimizer.lr_schedule")
 
     def _precision(self, draft: Draft) -> None:
         policy = draft.value("trainer.mp")

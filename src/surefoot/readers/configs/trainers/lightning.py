@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from surefoot.readers.configs import vocabulary as words
 from surefoot.readers.configs.documents.tree import Document
 from surefoot.readers.configs.formats import ConfigFormat, Draft, To
-from surefoot.readers.configs.trainers._shared import class_name, positive, say_betas, under
+from surefoot.readers.configs.trainers._shared import class_name, number, positive, say_betas, under
 
 _SCHEDULERS = {
     "CosineAnnealingLR": "cosine",
@@ -115,7 +115,7 @@ class Lightning(ConfigFormat):
             kind = str(draft.value("trainer.gradient_clip_algorithm", "norm"))
             field = "optimizer.clip_value" if kind == "value" else "optimizer.clip_norm"
             draft.say(field, draft.value("trainer.gradient_clip_val"), "trainer.gradient_clip_val")
-        if (draft.number("trainer.accumulate_grad_batches") or 1) == 1:
+        if (number(draft, "trainer.accumulate_grad_batches") or 1) == 1:
             every = _steps(draft.value("trainer.val_check_interval"))
             if every is not None:
                 draft.say("interval.evaluate", every, "trainer.val_check_interval")

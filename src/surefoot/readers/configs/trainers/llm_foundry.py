@@ -8,14 +8,17 @@ from surefoot.readers.configs.documents.tree import Document
 from surefoot.readers.configs.formats import Draft, To
 from surefoot.readers.configs.trainers._shared import (
     Signed,
+    down,
     flag,
     inverted,
+    number,
     positive,
     resolved,
     say_betas,
     say_duration,
     say_each,
     under,
+    word,
 )
 from surefoot.readers.configs.trainers._training_arguments import sharding
 
@@ -179,19 +182,19 @@ class LlmFoundry(Signed):
             draft.say("schedule.kind", "inverse-sqrt", "scheduler.t_cooldown")
 
     def _layers(self, draft: Draft) -> None:
-        width = draft.number("model.d_model")
+        width = number(draft, "model.d_model")
         for key in ("model.expansion_ratio", "model.mlp_ratio"):
-            ratio = draft.number(key)
+            ratio = number(draft, key)
             if width and ratio and not draft.has("model.ffn_config.ffn_hidden_size"):
-                draft.say("architecture.ff_width", int(width * ratio), key)
-        for key, word in (
+                draft.say("architecture.ff_width", down(width * ratio), key)
+        for key, kind in (
             ("model.attn_config.alibi", "alibi"),
             ("model.alibi", "alibi"),
             ("model.attn_config.rope", "rope"),
             ("model.attn_config.nope", "none"),
         ):
             if draft.true(key):
-                draft.say("architecture.position", word, key)
+                draft.say("architecture.position", kind, key)
         if draft.true("model.attn_config.rope") and draft.has("model.attn_config.rope_theta"):
             key = "model.attn_config.rope_theta"
             draft.say("architecture.rope_theta", draft.value(key), key)
@@ -200,7 +203,7 @@ class LlmFoundry(Signed):
         kind = str(draft.value("model.ffn_config.ffn_type", ""))
         if kind.endswith("glu"):
             key = "model.ffn_config.ffn_act_fn.name"
-            act = words.activation(draft.value(key, "gelu"))
+            act = words.activation(word(draft, key, "gelu"))
             gated = {"silu": "swiglu", "gelu": "geglu", "relu": "reglu"}.get(act, act)
             draft.say("architecture.activation", gated, "model.ffn_config.ffn_type")
         divisor = "model.init_config.init_div_is_residual"

@@ -75,6 +75,7 @@ class Megatron(ConfigFormat):
         ),
         "moe_loss_coeff": "loss.balance_weight",
         "moe_z_loss_coeff": "loss.router_z_weight",
+        "z_loss": "loss.z_loss_weight",
         "init_method_std": "init.std",
         "embedding_init_method_std": "init.embedding_std",
         "optimizer": To("optimizer.name", words.optimizer),
@@ -93,6 +94,7 @@ class Megatron(ConfigFormat):
         "lr_warmup_samples": "schedule.warmup_samples",
         "lr_warmup_tokens": "schedule.warmup_tokens",
         "lr_warmup_fraction": "schedule.warmup_fraction",
+        "warmup": "schedule.warmup_fraction",
         "lr_decay_iters": "schedule.decay_steps",
         "lr_decay_samples": "schedule.decay_samples",
         "lr_decay_tokens": "schedule.decay_tokens",
@@ -188,17 +190,23 @@ class Megatron(ConfigFormat):
         self._precision(draft)
         self._layers(draft)
         self._batch_and_data(draft)
+        self._dense(draft)
         if draft.document.kind == "dump":
             self._idle(draft)
 
-    def _idle(self, draft: Draft) -> None:
-        """A dump prints every argument: those that have no effect in this run state nothing."""
+    def _dense(self, draft: Draft) -> None:
+        """One expert, or in a dump none, is a model without experts."""
         experts = draft.statements.get("architecture.experts")
+        if experts is None and draft.document.kind != "dump":
+            return
         if experts is None or experts.value <= 1:
             for field in ("architecture.experts", "architecture.experts_per_token",
                           "architecture.expert_ff_width", "loss.balance_weight",
                           "loss.router_z_weight"):  # fmt: skip
                 draft.unsay(field)
+
+    def _idle(self, draft: Draft) -> None:
+        """A dump prints every argument: those that have no effect in this run state nothing."""
         position = draft.statements.get("architecture.position")
         if position is not None and position.value != "rope":
             draft.unsay("architecture.rope_theta")

@@ -11,6 +11,7 @@ from surefoot.readers.configs.trainers._shared import (
     Signed,
     class_name,
     flag,
+    number,
     positive,
     resolved,
     say_mixture,
@@ -257,16 +258,16 @@ class MegatronBridge(_Targets):
         if isinstance(ramp, tuple) and len(ramp) == 3:
             for name, value in zip(("from", "increment", "samples"), ramp, strict=True):
                 draft.say(f"batch.ramp_{name}", value, "train.rampup_batch_size")
-        if draft.number("scheduler.lr_warmup_fraction"):
+        if number(draft, "scheduler.lr_warmup_fraction"):
             draft.unsay("schedule.warmup_steps")
-        if draft.number("train.train_samples"):
+        if number(draft, "train.train_samples"):
             draft.unsay("schedule.warmup_steps")
         wsd = draft.value("scheduler.lr_decay_style") == "WSD"
         if not wsd:
             draft.unsay("schedule.decay_kind")
         for unit, field in (("iters", "steps"), ("samples", "samples")):
             key = f"scheduler.lr_wsd_decay_{unit}"
-            if wsd and draft.number(key):
+            if wsd and number(draft, key):
                 draft.say(f"schedule.decay_{field}", draft.value(key), key)
         for table in ("mixed_precision", "model"):
             if draft.value(f"{table}.fp8") not in (None, False):
@@ -343,8 +344,8 @@ class Nemo2(_Targets):
     def interpret(self, draft: Draft) -> None:
         """Data, and the steps at the last rate."""
         super().interpret(draft)
-        steps = draft.number("optim.lr_scheduler.max_steps") or draft.number("trainer.max_steps")
-        constant = draft.number("optim.lr_scheduler.constant_steps")
+        steps = number(draft, "optim.lr_scheduler.max_steps") or number(draft, "trainer.max_steps")
+        constant = number(draft, "optim.lr_scheduler.constant_steps")
         if steps and constant and 0 < constant < steps:
             draft.say("schedule.decay_steps", steps - constant, "optim.lr_scheduler.constant_steps")
         if draft.has("data.paths"):

@@ -9,11 +9,13 @@ from surefoot.readers.configs.trainers._mindformers_names import MODEL, OTHERS
 from surefoot.readers.configs.trainers._shared import (
     Signed,
     inverted,
+    number,
     positive,
     say_betas,
     say_mixture,
     share,
     under,
+    word,
 )
 
 _SCHEDULES = {
@@ -171,16 +173,16 @@ class MindFormers(Signed):
             if draft.value(f"{table}.type") in ("WarmUpStableDecayLR",):
                 draft.say("schedule.decay_kind", "linear", f"{table}.type")
         if draft.true("runner_wrapper.use_clip_grad"):
-            norm = draft.number("runner_wrapper.max_grad_norm")
+            norm = number(draft, "runner_wrapper.max_grad_norm")
             if norm is None:
                 draft.say("optimizer.clip_norm", 1.0, "runner_wrapper.use_clip_grad")
         elif draft.has("runner_wrapper.use_clip_grad"):
             draft.say("optimizer.clip_norm", 0.0, "runner_wrapper.use_clip_grad")
         chosen = (("recompute_config.select_recompute", "selective"),
                   ("recompute_config.recompute", "full"))  # fmt: skip
-        for key, word in chosen:
+        for key, kind in chosen:
             if draft.has(key) and draft.value(key) is not False:
-                draft.say("parallelism.recompute", word, key)
+                draft.say("parallelism.recompute", kind, key)
         if draft.value("recompute_config.recompute") is False and not draft.true(chosen[0][0]):
             draft.say("parallelism.recompute", "none", "recompute_config.recompute")
         if draft.has("recompute.mode"):
@@ -195,19 +197,19 @@ class MindFormers(Signed):
                 break
 
     def _batch(self, draft: Draft) -> None:
-        stages = draft.number("parallel_config.pipeline_stage")
-        interleave = draft.number("micro_batch_interleave_num") or 1
+        stages = number(draft, "parallel_config.pipeline_stage")
+        interleave = number(draft, "micro_batch_interleave_num") or 1
         # The micro-batches of a pipeline; without one, accumulated gradients.
         key = "parallel_config.micro_batch_num"
         if not stages or stages <= 1:
             key = "runner_config.gradient_accumulation_steps"
-        times = draft.number(key)
+        times = number(draft, key)
         if times:
             draft.say("batch.accumulation", times * interleave, key)
 
     def _precision(self, draft: Draft) -> None:
         compute = draft.statements.get("precision.compute")
-        scale = draft.number("runner_wrapper.scale_sense")
+        scale = number(draft, "runner_wrapper.scale_sense")
         if compute is None or compute.value != "fp16":
             draft.unsay("precision.initial_loss_scale")
             draft.unsay("precision.loss_scale_window")
@@ -218,19 +220,19 @@ class MindFormers(Signed):
 
     def _layers(self, draft: Draft) -> None:
         for table in ("model.model_config", "model"):
-            act = draft.value(f"{table}.hidden_act")
-            kind = draft.value(f"{table}.type")
+            act = word(draft, f"{table}.hidden_act")
+            kind = word(draft, f"{table}.type")
             if act is not None:
-                word = words.activation(act)
+                found = words.activation(act)
                 if draft.true(f"{table}.gated_linear_unit") or kind in _LLAMAS:
-                    word = {"silu": "swiglu", "gelu": "geglu"}.get(word, word)
-                draft.say("architecture.activation", word, f"{table}.hidden_act")
+                    found = {"silu": "swiglu", "gelu": "geglu"}.get(found, found)
+                draft.say("architecture.activation", found, f"{table}.hidden_act")
             elif kind in _LLAMAS:
                 draft.say("architecture.activation", "swiglu", f"{table}.type")
             if draft.has(f"{table}.rms_norm_eps"):
                 draft.say("architecture.norm", "rmsnorm", f"{table}.rms_norm_eps")
             heads = [f"{table}.qk_nope_head_dim", f"{table}.qk_rope_head_dim"]
-            sizes = [draft.number(key) for key in heads]
+            sizes = [number(draft, key) for key in heads]
             if sizes[0] and sizes[1]:  # latent attention: not the width over the heads
                 draft.say("architecture.head_dim", sizes[0] + sizes[1], heads[0])
             if kind in _LLAMAS:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from surefoot.readers.configs.documents.tree import Document
 from surefoot.readers.configs.formats import Draft, To
-from surefoot.readers.configs.trainers._shared import Signed, positive, share
+from surefoot.readers.configs.trainers._shared import Signed, number, positive, share
 
 
 class Nanochat(Signed):
@@ -57,8 +57,8 @@ class Nanochat(Signed):
 
     def interpret(self, draft: Draft) -> None:
         """The last decay; FP8."""
-        steps = draft.number("num_iterations")
-        ratio = draft.number("warmdown_ratio")
+        steps = number(draft, "num_iterations")
+        ratio = number(draft, "warmdown_ratio")
         if ratio is not None and 0 <= ratio <= 1:
             draft.say("schedule.kind", "wsd", "warmdown_ratio")
             draft.say("schedule.decay_kind", "linear", "warmdown_ratio")
@@ -74,7 +74,7 @@ class Nanochat(Signed):
         found = dict(_FILLS)
         depth = spec.get("architecture.layers", 20)
         head = spec.get("architecture.head_dim", 128)
-        aspect = draft.number("aspect_ratio") or 64
+        aspect = number(draft, "aspect_ratio") or 64
         if head and head > 0:
             width = int(-(-depth * aspect // head) * head)
             found["architecture.width"] = width

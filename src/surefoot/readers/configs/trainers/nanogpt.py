@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from surefoot.readers.configs import vocabulary as words
 from surefoot.readers.configs.documents.tree import Document
 from surefoot.readers.configs.formats import ConfigFormat, Draft, To
+from surefoot.readers.configs.trainers._shared import number
 
 
 class NanoGPT(ConfigFormat):
@@ -75,7 +76,7 @@ class NanoGPT(ConfigFormat):
                 draft.say("schedule.kind", "constant", "decay_lr")
                 for field in ("warmup_steps", "decay_steps", "min_learning_rate"):
                     draft.unsay(f"schedule.{field}")
-        micro, times = draft.number("batch_size"), draft.number("gradient_accumulation_steps")
+        micro, times = number(draft, "batch_size"), number(draft, "gradient_accumulation_steps")
         if micro and times:
             draft.say("batch.global_size", micro * times, "gradient_accumulation_steps")
 
@@ -83,7 +84,7 @@ class NanoGPT(ConfigFormat):
         """What stands at the top of ``train.py``."""
         found = dict(_FILLS)
         micro = spec.get("batch.micro_size", _FILLS["batch.micro_size"])
-        times = draft.number("gradient_accumulation_steps") or 40
+        times = number(draft, "gradient_accumulation_steps") or 40
         if float(micro * times).is_integer():
             found["batch.global_size"] = int(micro * times)
         width = spec.get("architecture.width", _FILLS["architecture.width"])

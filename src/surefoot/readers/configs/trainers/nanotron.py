@@ -9,9 +9,11 @@ from surefoot.readers.configs.trainers._shared import (
     Signed,
     each,
     flag,
+    number,
     positive,
     say_mixture,
     under,
+    word,
 )
 
 _MODEL = "model.model_config"
@@ -144,14 +146,15 @@ class Nanotron(Signed):
         if mode is not None:
             scattered = str(mode).upper().rpartition(".")[2] == "REDUCE_SCATTER"
             draft.say("parallelism.sequence", scattered, "parallelism.tp_mode")
-        act = draft.value(f"{_MODEL}.hidden_act")
+        act = word(draft, f"{_MODEL}.hidden_act")
+        plain = word(draft, f"{_MODEL}.activation_function")
         if act is not None:  # gate and up projection in its Llama and Qwen
-            word = words.activation(act)
-            gated = {"silu": "swiglu", "gelu": "geglu", "relu": "reglu"}.get(word, word)
+            found = words.activation(act)
+            gated = {"silu": "swiglu", "gelu": "geglu", "relu": "reglu"}.get(found, found)
             draft.say("architecture.activation", gated, f"{_MODEL}.hidden_act")
-        elif draft.has(f"{_MODEL}.activation_function"):
-            word = words.activation(draft.value(f"{_MODEL}.activation_function"))
-            draft.say("architecture.activation", word, f"{_MODEL}.activation_function")
+        elif plain is not None:
+            key = f"{_MODEL}.activation_function"
+            draft.say("architecture.activation", words.activation(plain), key)
         if draft.has(f"{_MODEL}.rms_norm_eps"):
             draft.say("architecture.norm", "rmsnorm", f"{_MODEL}.rms_norm_eps")
         elif draft.has(f"{_MODEL}.layer_norm_epsilon"):
@@ -163,10 +166,10 @@ class Nanotron(Signed):
 
     def _decay(self, draft: Draft) -> None:
         table = "optimizer.learning_rate_scheduler"
-        style = draft.value(f"{table}.lr_decay_style")
+        style = word(draft, f"{table}.lr_decay_style")
         start, length = f"{table}.lr_decay_starting_step", f"{table}.lr_decay_steps"
-        warmup = draft.number(f"{table}.lr_warmup_steps") or 0
-        begins = draft.number(start)
+        warmup = number(draft, f"{table}.lr_warmup_steps") or 0
+        begins = number(draft, start)
         if begins is not None and begins > warmup:  # the rate stays until then
             draft.say("schedule.kind", "wsd", start)
             if style is not None:
@@ -176,8 +179,8 @@ class Nanotron(Signed):
             return
         if style is not None:
             draft.say("schedule.kind", words.schedule(style), f"{table}.lr_decay_style")
-        if draft.number(length):
-            draft.say("schedule.decay_steps", warmup + (draft.number(length) or 0), length)
+        if number(draft, length):
+            draft.say("schedule.decay_steps", warmup + (number(draft, length) or 0), length)
 
     def _data(self, draft: Draft) -> None:
         for table in ("data_stages[].data", "data"):

@@ -10,6 +10,7 @@ from surefoot.readers.configs.trainers._nemo_names import KNOWN
 from surefoot.readers.configs.trainers._shared import (
     Signed,
     flag,
+    number,
     positive,
     resolved,
     say_betas,
@@ -165,8 +166,8 @@ class Nemo(Signed):
             draft.say("parallelism.distributed_optimizer", True, "model.optim.name")
         if name in ("mcore_distributed_optim", "megatron_fused_adam"):
             draft.say("optimizer.name", "adamw", "model.optim.name")
-        steps = draft.number("model.optim.sched.max_steps") or draft.number("trainer.max_steps")
-        constant = draft.number("model.optim.sched.constant_steps")
+        steps = number(draft, "model.optim.sched.max_steps") or number(draft, "trainer.max_steps")
+        constant = number(draft, "model.optim.sched.constant_steps")
         if draft.value("model.optim.sched.name") == "CosineAnnealing" and steps and constant:
             if 0 < constant < steps:  # min_lr is reached so many steps before the end
                 key = "model.optim.sched.constant_steps"

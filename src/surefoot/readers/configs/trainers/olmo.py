@@ -8,6 +8,8 @@ from surefoot.readers.configs.documents.tree import Document
 from surefoot.readers.configs.formats import Draft, To
 from surefoot.readers.configs.trainers._shared import (
     Signed,
+    down,
+    number,
     positive,
     resolved,
     say_betas,
@@ -148,7 +150,7 @@ class Olmo(Signed):
                 draft.say("optimizer.decay_norms", decayed, key)
                 draft.say("optimizer.decay_biases", decayed, key)
         if draft.true("softmax_auxiliary_loss"):
-            weight = draft.number("auxiliary_loss_multiplier")
+            weight = number(draft, "auxiliary_loss_multiplier")
             key = "auxiliary_loss_multiplier" if weight is not None else "softmax_auxiliary_loss"
             draft.say("loss.z_loss_weight", 1e-4 if weight is None else weight, key)
         if str(draft.value("distributed_strategy", "")).lower() == "ddp":
@@ -167,14 +169,14 @@ class Olmo(Signed):
             say_duration(draft, key, {"": f"schedule.{name}_{unit}"})
 
     def _layers(self, draft: Draft) -> None:
-        width = draft.number("model.d_model")
+        width = number(draft, "model.d_model")
         # The projection of a gated feed-forward holds gate and values: half is its width.
         half = 2 if draft.value("model.activation_type", "swiglu") == "swiglu" else 1
-        if draft.number("model.mlp_hidden_size"):
-            inner = (draft.number("model.mlp_hidden_size") or 0) // half
+        if number(draft, "model.mlp_hidden_size"):
+            inner = (number(draft, "model.mlp_hidden_size") or 0) // half
             draft.say("architecture.ff_width", inner, "model.mlp_hidden_size")
-        elif width and draft.number("model.mlp_ratio"):
-            inner = int(width * (draft.number("model.mlp_ratio") or 0)) // half
+        elif width and number(draft, "model.mlp_ratio"):
+            inner = down(width * (number(draft, "model.mlp_ratio") or 0)) // half
             draft.say("architecture.ff_width", inner, "model.mlp_ratio")
         if draft.true("model.multi_query_attention"):
             draft.say("architecture.kv_heads", 1, "model.multi_query_attention")

@@ -9,6 +9,7 @@ from surefoot.readers.configs.formats import Draft, To
 from surefoot.readers.configs.trainers._shared import (
     Signed,
     class_name,
+    number,
     positive,
     say_betas,
     say_each,
@@ -229,11 +230,11 @@ class OlmoCore(Signed):
     def interpret(self, draft: Draft) -> None:
         """Micro-batches in tokens, units of the schedule, what groups of weights override."""
         self._durations(draft)
-        length = draft.number("train_module.max_sequence_length") or draft.number(
-            "dataset.sequence_length"
+        length = number(draft, "train_module.max_sequence_length") or number(
+            draft, "dataset.sequence_length"
         )
         for key in ("train_module.rank_microbatch_size", "trainer.rank_microbatch_size"):
-            tokens = draft.number(key)
+            tokens = number(draft, key)
             if tokens and length and tokens % length == 0:
                 draft.say("batch.micro_size", tokens // length, key)
         for table in _OPTIM:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from surefoot.readers.configs import vocabulary as words
 from surefoot.readers.configs.formats import Draft, To
-from surefoot.readers.configs.trainers._shared import Signed, flag, positive, under
+from surefoot.readers.configs.trainers._shared import Signed, flag, number, positive, under
 
 _FLAVORS: Mapping[tuple[str, str], tuple[int, int, int, int, int]] = {
     # (layers, width, heads, kv heads, feed-forward width)
@@ -206,7 +206,7 @@ class Torchtitan(Signed):
             old = "training.data_parallel_degree"
             if table == "training" and not draft.has(shard) and draft.has(old):
                 shard = old
-            size, copies = draft.number(shard), draft.number(replicate) or 1
+            size, copies = number(draft, shard), number(draft, replicate) or 1
             if size is None:
                 continue
             if size > 0 and copies > 0:  # -1: the ranks that are left over
@@ -218,7 +218,7 @@ class Torchtitan(Signed):
         style = "lr_scheduler.decay_type"
         kinds = {"linear": "linear", "sqrt": "1-sqrt", "cosine": "cosine"}
         kind = kinds.get(str(draft.value(style)))
-        ratio = draft.number("lr_scheduler.decay_ratio")
+        ratio = number(draft, "lr_scheduler.decay_ratio")
         if ratio is None:
             if kind is not None:
                 draft.say("schedule.kind", kind, style)
@@ -226,7 +226,7 @@ class Torchtitan(Signed):
         draft.say("schedule.kind", "wsd", "lr_scheduler.decay_ratio")
         if kind is not None:
             draft.say("schedule.decay_kind", kind, style)
-        steps = draft.number("training.steps")
+        steps = number(draft, "training.steps")
         if steps and 0 <= ratio <= 1:
             draft.say("schedule.decay_steps", round(steps * ratio), "lr_scheduler.decay_ratio")
 
