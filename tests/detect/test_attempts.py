@@ -1,12 +1,13 @@
 """What happened in an attempt that was given up is why the run was started again: it is told."""
 
 import math
+from dataclasses import replace
 
 import polars as pl
 
 from surefoot.detect import diagnose
 from surefoot.detect.diagnose import SLICE, step_records
-from surefoot.records import Run
+from surefoot.records import CheckpointInfo, IntervalSpec, Run, Source, TrainSpec
 
 
 def rows(steps: range, attempt: int, bad: range = range(0)) -> dict[str, list]:
@@ -45,8 +46,10 @@ def test_a_restart_from_the_beginning_is_no_spike():
 
 def test_troubles_of_two_lost_attempts_and_of_the_last_are_three_findings():
     kept = joined(
-        rows(range(1, 100), 0), rows(range(100, 150), 1), rows(range(150, 400), 2, bad=range(390, 400))
-    )  # fmt: skip
+        rows(range(1, 100), 0),
+        rows(range(100, 150), 1),
+        rows(range(150, 400), 2, bad=range(390, 400)),
+    )
     lost = joined(
         rows(range(100, 200), 0, bad=range(190, 200)),
         rows(range(150, 250), 1, bad=range(240, 250)),
@@ -62,3 +65,18 @@ def test_a_long_table_is_fed_whole_and_in_order():
     records = list(step_records(pl.DataFrame(table)))
     assert [record.step for record in records] == list(range(1, count + 1))
     assert records[-1].values == {"loss": 1.0}
+
+
+def test_the_checkpoint_that_the_configuration_asks_for_is_named():
+    asked = TrainSpec(interval=IntervalSpec(checkpoint=50))
+    table = pl.DataFrame(rows(range(1, 300), 0, bad=range(280, 300)))
+    (finding,) = diagnose(Run(name="r", spec=asked, signals=table))
+    assert finding.evidence["rewind_to_step"] == 250
+    assert finding.evidence["checkpoint_interval"] == 50
+    known = (CheckpointInfo(step=120, path="c"),)
+    (finding,) = diagnose(Run(name="r", spec=asked, signals=table, checkpoints=known))
+    assert finding.evidence["rewind_to_step"] == 120
+    assert "checkpoint_interval" not in finding.evidence
+    assumed = replace(asked, sources={"interval.checkpoint": Source(kind="default")})
+    (finding,) = diagnose(Run(name="r", spec=assumed, signals=table))
+    assert finding.evidence["rewind_to_step"] is None

@@ -35,7 +35,17 @@ def diagnose(run: Run, *, vocab_size: int | None = None) -> list[Finding]:
     for records in histories(run):
         _follow(LossDetector(vocab_size=vocab_size), records, latest)
     steps = [info.step for info in run.checkpoints if info.status != "quarantined"]
-    return [for_run(with_checkpoints(finding, steps), run.name) for finding in latest.values()]
+    interval = None if steps else _saved_every(run)
+    return [
+        for_run(with_checkpoints(finding, steps, interval), run.name) for finding in latest.values()
+    ]
+
+
+def _saved_every(run: Run) -> int | None:
+    """Steps between checkpoints, if that was asked for; an assumed default is no promise."""
+    source = run.spec.sources.get("interval.checkpoint")
+    assumed = source is not None and source.kind == "default"
+    return None if assumed else run.spec.interval.checkpoint
 
 
 def _follow(

@@ -82,19 +82,27 @@ def incident_finding(
     )
 
 
-def with_checkpoints(finding: Finding, steps: Iterable[int]) -> Finding:
+def with_checkpoints(
+    finding: Finding, steps: Iterable[int], interval: int | None = None
+) -> Finding:
     """The finding with ``rewind_to_step`` filled in: the newest checkpoint before the onset.
 
     Args:
         finding: any finding; one without ``last_healthy_step`` comes back as it is.
         steps: steps of the checkpoints that may be used (leave out quarantined ones). A checkpoint
             at step k holds the state after k updates; 0 is the initial state.
+        interval: steps between checkpoints, where the run was asked for that and none is known by
+            itself: then the one that should be there is named, with ``checkpoint_interval`` in the
+            evidence to say so.
     """
     healthy = finding.evidence.get("last_healthy_step")
     if healthy is None:
         return finding
     target = max((step for step in steps if step <= healthy), default=None)
     evidence = {**finding.evidence, "rewind_to_step": target}
+    if target is None and interval and healthy >= interval:
+        evidence["rewind_to_step"] = healthy // interval * interval
+        evidence["checkpoint_interval"] = interval
     costly = finding.severity == "warning"
     return replace(
         finding, evidence=evidence, actions=_actions(finding.code, evidence, costly=costly)

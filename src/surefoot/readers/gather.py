@@ -15,6 +15,7 @@ from surefoot.records import CheckpointInfo, Event
 if TYPE_CHECKING:
     import polars
 
+MOST_STEP = 2**63
 MOST_EVENTS = 10_000
 MOST_PROBLEMS = 50
 OPEN = 16
@@ -63,11 +64,14 @@ class Gatherer:
 
     def take(self, item: Item) -> tuple[int, int] | None:
         """Take one item; the (attempt, step) of the row it went to, if it is a point with one."""
+        if isinstance(item, Block):
+            return self.take_block(item)
+        if item.step is not None and not -MOST_STEP <= item.step < MOST_STEP:
+            why = f"{str(item.step)[:24]}... is no step: left out"
+            item = Note("unusable", line=item.line, data={"why": why})
         if isinstance(item, Note):
             self._note(item)
             return None
-        if isinstance(item, Block):
-            return self.take_block(item)
         values: dict[str, float] = {}
         for key, value in item.values.items():
             values.setdefault(self._column(key), value * self.names.of(key).factor)

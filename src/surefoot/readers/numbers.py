@@ -57,7 +57,11 @@ def number(text: str) -> float | None:
 
 def whole(text: str) -> int | None:
     """The whole number that ``text`` is (``3``, ``3.0``, ``1,024``), or None."""
-    value = number(text)
+    return as_whole(number(text))
+
+
+def as_whole(value: float | None) -> int | None:
+    """The whole number that a value is, if it is one that a table can hold; else None."""
     if value is None or not math.isfinite(value) or value != int(value) or abs(value) >= 2**63:
         return None
     return int(value)

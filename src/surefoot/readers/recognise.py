@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from surefoot.readers.formats import FileFormat, LineFormat, LogFormat
+from surefoot.readers.formats import LineFormat, LogFormat
 from surefoot.readers.logs import formats
 from surefoot.readers.names import Names
 from surefoot.readers.points import Point
@@ -51,13 +51,12 @@ def recognise(source: Source, sample: Sequence[Line]) -> list[Guess]:
 def guesses_of(path: Path | str, keys: Mapping[str, str] | None = None) -> list[Guess]:
     """As :func:`recognise`, of a file: by a first look and, if that leaves doubt, a longer one.
 
-    A file that is no text and begins with the mark of a format is not looked at as lines.
+    A file that is no text is not looked at as lines.
     """
     for share in (8, 1):
         with Source(path, keys=keys) as source:
-            marked = _marked(source)
-            if marked:
-                return marked
+            if source.binary:
+                return recognise(source, [])
             guesses = recognise(source, sample_of(source, share))
         if guesses and guesses[0].sure >= SURE:
             break
@@ -103,10 +102,3 @@ def _points(fmt: LineFormat, sample: Iterable[Line], keys: Mapping[str, str]) ->
         if isinstance(item, Point) and any(names.of(key).known for key in item.values):
             count += 1
     return count
-
-
-def _marked(source: Source) -> list[Guess]:
-    if b"\0" not in source.head[:64]:
-        return []
-    files = [fmt for fmt in formats().values() if isinstance(fmt, FileFormat)]
-    return [Guess(fmt, 1.0) for fmt in files if fmt.score(source) >= 1.0]

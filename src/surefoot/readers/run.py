@@ -93,7 +93,7 @@ def files_of(path: Path) -> list[Path]:
     return found[:MOST_FILES]
 
 
-MOST_FILES = 200
+MOST_FILES = 2000
 """Files of a folder that are looked at."""
 LARGEST_CONFIG = 1 << 20
 """Bytes of a file beside the logs that may be a configuration."""

@@ -60,7 +60,7 @@ def without_repeats(read: Sequence[Read]) -> tuple[list[Read], list[Read]]:
     where no loss is told). A loss of -1, of a rank that computes none, is like any other.
     """
     kept: list[Read] = []
-    for item in sorted(read, key=lambda item: -len(item[1].frame)):
+    for item in sorted(read, key=lambda item: (-len(item[1].frame), _blind(item[1].frame))):
         if not any(_repeats(item[1].frame, other[1].frame) for other in kept):
             kept.append(item)
     # By place, not by value: the same file may be named twice.
@@ -112,6 +112,11 @@ def _natural(name: str) -> list[tuple[int, str]]:
 def _span(item: Read) -> tuple[int, int]:
     steps = item[1].frame["step"]
     return int(steps.min()), int(steps.max())  # type: ignore[arg-type]
+
+
+def _blind(frame: "polars.DataFrame") -> int:
+    """How many losses only stand in for one."""
+    return int((frame["loss"] == -1.0).sum()) if "loss" in frame.columns else 0
 
 
 def _repeats(one: "polars.DataFrame", other: "polars.DataFrame") -> bool:

@@ -17,6 +17,11 @@ _WORDS = re.compile(
 
 def no_metrics(source: Source) -> LogError:
     """The error for a file that no format could read."""
+    if source.binary:
+        return LogError(
+            f"{source.name} is binary and of no format that is known (pickles and torch archives "
+            "are never loaded): it holds no metrics that could be read"
+        )
     return no_metrics_in(source, islice(lines(source), MOST_LINES))
 
 

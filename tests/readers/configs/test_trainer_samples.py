@@ -1,6 +1,7 @@
 """Every sample is told from its contents, and none is taken by another trainer."""
 
 import contextlib
+import re
 
 import pytest
 
@@ -68,3 +69,22 @@ def test_a_torn_file_says_so_or_reads(name, read):
     for share in (0.3, 0.6, 0.95):
         with contextlib.suppress(ConfigError):
             read(whole[: int(share * len(whole))])
+
+
+_VALUE = re.compile(r"(?<=[:=] )(?:\d[\w.+-]*|[Tt]rue|[Ff]alse|[a-z]\w+)(?=,?$)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("value", [".inf", "nan", "-1", "0", "1e400", "[1, 2]", "{}", "true", ""])
+@pytest.mark.parametrize("name", FORMATS)
+def test_absurd_values_end_in_a_sentence(name, value, read):
+    """Every third value is replaced: nothing may end in another error."""
+    for start in range(3):
+        counted = iter(range(10_000))
+        lines = _VALUE.sub(
+            lambda match, counted=counted, start=start: (
+                value if next(counted) % 3 == start else match[0]
+            ),
+            text(name),
+        )
+        with contextlib.suppress(ConfigError):
+            read(lines)

@@ -322,3 +322,15 @@ def test_case_of_a_schedule():
     run = read_run(path)
     assert column(run, "step") == [int(row["step"]) for row in rows]
     assert column(run, "learning_rate") == [float(row["lr"]) for row in rows]
+
+
+def test_a_header_that_stands_again_begins_an_attempt(read_text):
+    run = read_text("step,loss,lr\n1,2.5,1e-4\n2,inf,1e-4\nstep,loss,lr\n2,2.25,1e-4\n3,2.0,1e-4\n")
+    assert [(a["first"], a["last"]) for a in run.reading["attempts"]] == [(1, 2), (2, 3)]
+    assert column(run, "loss") == [2.5, 2.25, 2.0]
+    assert run.superseded["loss"].to_list() == [math.inf]
+
+
+def test_a_table_of_runs_is_no_run(read_text):
+    with pytest.raises(LogError, match="a table of runs, a row each"):
+        read_text("Name,State,loss,lr\na-1,finished,2.1,0.001\nb-2,crashed,2.5,0.01\n", "sweep.csv")

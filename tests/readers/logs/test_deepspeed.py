@@ -11,6 +11,8 @@ from surefoot.readers.logs.deepspeed import DeepSpeed
 from surefoot.readers.points import Point
 from surefoot.readers.text import Line, Source, lines
 
+from ..conftest import column
+
 HEAD = "[2023-04-18 01:46:59,142] [INFO] [logging.py:96:log_dist] [Rank 0] "
 OVERFLOW = (
     "[2023-04-18 01:46:52,554] [INFO] [loss_scaler.py:188:update_scale] [deepspeed] OVERFLOW! "
@@ -167,3 +169,55 @@ def test_time_is_linear(text):
     begin = time.process_time()
     list(DeepSpeed().feed(Line(1, text)))
     assert time.process_time() - begin < 1.0
+
+
+def test_reinforcement_learning_of_the_chat_examples(read_text):
+    """Actor and critic each have an engine; steps are the loop's, from 0."""
+    record = (
+        "epoch: {e}|step: {s}|ppo_ep: 1|act_loss: {a}|cri_loss: 0.25|unsuper_loss: 0.0\n"
+        "average reward score: 1.625\n"
+        "-----------------------------------\n"
+        "|E2E latency=3.75s |Gather latency=0.00s (0.00%) |Generate time=2.50s (66.67%) "
+        "|Training time=1.25s (33.33%) |Others=0.00 (0.00%)|CurSamplesPerSec=17.25 "
+        "|AvgSamplesPerSec=16.50\n"
+    )
+    engine = (
+        "[2023-04-18 08:00:00,100] [INFO] [logging.py:96:log_dist] [Rank 0] step=10, skipped=2, "
+        "lr=[2e-06, 2e-06], mom=[(0.9, 0.95)]\n"
+    )
+    text = (
+        "Beginning of Epoch 1/2, Total Generation Batches 40\n"
+        + record.format(e=0, s=0, a=-0.5)
+        + engine
+        + record.format(e=1, s=3, a="nan")
+    )
+    run = read_text(text)
+    assert column(run, "step") == [0, 43]
+    assert column(run, "act_loss")[0] == -0.5
+    assert math.isnan(column(run, "act_loss")[1])
+    assert column(run, "average_reward_score") == [1.625, 1.625]
+    assert column(run, "e2e_latency") == [3.75, 3.75]
+    assert column(run, "cursamplespersec") == [17.25, 17.25]
+    assert column(run, "learning_rate") == [2e-6, None]
+
+
+def test_what_scripts_print_beside_the_engine(read_text):
+    """HelloDeepSpeed's loss, a perplexity by micro-batches, and the old overflow message."""
+    engine = (
+        "[2022-11-24 01:44:43,186] [INFO] [logging.py:68:log_dist] [Rank 0] step={0}, skipped=1, "
+        "lr=[5e-05], mom=[(0.9, 0.999)]\n"
+    )
+    text = (
+        "[2022-11-24 01:44:40,000] [INFO] [logging.py:68:log_dist] [Rank 0] Overflow detected. "
+        "Skipping step. Attempted loss scale: 512.0, reducing to 256.0\n"
+        + engine.format(10)
+        + "2022-11-24 01:44:43.190 | INFO     | __main__:log_dist:54 - [Rank 0] Loss: 9.8750\n"
+        + engine.format(20)
+        + "'step':40, 'ppl': 24.5, 'seq_len': 1024, 'consume layer-tokens': 18404352\n"
+    )
+    run = read_text(text)
+    assert column(run, "step") == [10, 20]
+    assert column(run, "loss") == [9.875, None]
+    assert column(run, "update_skipped") == [1, None]
+    assert column(run, "validation_perplexity") == [None, 24.5]
+    assert column(run, "consume_layer_tokens") == [None, 18404352.0]

@@ -167,3 +167,13 @@ def test_time_is_linear(text):
     begin = time.process_time()
     list(InternEvo().feed(Line(1, text)))
     assert time.process_time() - begin < 1.5
+
+
+def test_a_key_may_hold_a_hyphen(read_text):
+    run = read_text(
+        "2023-11-10 11:46:16,409 INFO train.py:600 in record_current_batch_training_metrics -- "
+        "tflops=30.5 step=0 loss=11.5 lr=4e-07 acc/README-zh-Hans.md=0.25 acc/en=0.5\n"
+    )
+    fields = {field["key"]: column for column, field in run.reading["fields"].items()}
+    assert run.signals[fields["acc/README-zh-Hans.md"]].to_list() == [0.25]
+    assert "Hans.md" not in fields

@@ -107,3 +107,14 @@ def test_time_is_linear(text):
     begin = time.process_time()
     list(MindFormers().feed(Line(1, text)))
     assert time.process_time() - begin < 1.0
+
+
+def test_a_record_that_ends_with_a_bracket(read_text):
+    """Newer ones: no epoch, and a blank before the closing bracket."""
+    run = read_text(
+        "{ step:[    1/   10], loss:  11.750000, per_step_time:  13570ms, lr: 1.000000e-05, "
+        "grad_norm:  13.500000, throughput:   1.25T }\n"
+    )
+    row = run.signals.row(0, named=True)
+    assert (row["step"], row["loss"], row["grad_norm"]) == (1, 11.75, 13.5)
+    assert (row["step_time"], row["tflops_per_device"]) == (13.57, 1.25)

@@ -108,3 +108,28 @@ def test_long_lines_take_no_time(text):
     begin = time.process_time()
     list(MMEngine().feed(Line(1, text)))
     assert time.process_time() - begin < 1.0
+
+
+def test_the_time_left_is_no_field(read_text):
+    run = read_text(
+        "2025/02/09 07:49:32 - mmengine - INFO - Iter(train) [ 8859/96000]  lr: 9.5e-06  "
+        "eta: 18 days, 16:13:38  time: 16.25  data_time: 0.0440  memory: 54047  loss: 0.5000\n"
+    )
+    assert "eta" not in run.signals.columns
+    row = run.signals.row(0, named=True)
+    assert (row["step"], row["step_time"], row["loss"]) == (8859, 16.25, 0.5)
+
+
+def test_lines_of_xtuners_own_trainers(read_text):
+    run = read_text(
+        "[XTuner][RANK 0][DP 0][2024-12-05 10:00:00][INFO] [Train] (Epoch 1) Step 10/100  "
+        "lr: 0.000020  loss: 1.250  loss(reduced): 1.125  grad_norm: 2.50  if_nan_skip: 0  "
+        "max_memory: 33.0GB  text_tokens: 32000.0  tgs: 1234  data_time: 0.10s  time: 2.50s  "
+        "eta: 0:10:00\n"
+    )
+    row = run.signals.row(0, named=True)
+    assert (row["step"], row["epoch"], row["loss"], row["loss_reduced"]) == (10, 1.0, 1.25, 1.125)
+    assert (row["learning_rate"], row["grad_norm"], row["step_time"]) == (2e-5, 2.5, 2.5)
+    assert row["memory"] == 33.0 * 2**30
+    assert row["tokens_per_second_per_device"] == 1234.0
+    assert run.reading["facts"] == {"steps": 100}

@@ -168,3 +168,26 @@ def test_long_lines_take_no_time(text):
     list(parser.feed(Line(1, text)))
     list(parser.finish())
     assert time.process_time() - begin < 1.0
+
+
+def test_updates_that_deepspeed_skipped_are_of_the_next_record(read_text):
+    overflow = (
+        "[2022-07-26 19:15:51,159] [INFO] [stage3.py:1834:_overflow_clean_up] [deepspeed] "
+        "OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768\n"
+    )
+    text = (
+        "  0%|          | 0/40 [00:00<?, ?it/s]"
+        + overflow
+        + "  2%|          | 1/40 [00:02<09:07,  1.10s/it]"
+        + overflow
+        + " 25%|##        | 10/40 [00:09<09:07,  1.10s/it]\n"
+        "{'loss': 2.5, 'learning_rate': 4e-05, 'epoch': 0.1}\n"
+        " 25%|##        | 10/40 [00:09<09:07,  1.10s/it]\n"
+        " 50%|####      | 20/40 [00:19<09:07,  1.10s/it]\n"
+        "{'loss': 2.25, 'learning_rate': 4e-05, 'epoch': 0.2}\n"
+        " 50%|####      | 20/40 [00:19<09:07,  1.10s/it]\n"
+    )
+    run = read_text(text)
+    assert run.signals["step"].to_list() == [10, 20]
+    assert run.signals["update_skipped"].to_list() == [1, None]
+    assert [(e.kind, e.step) for e in run.events] == [("update_skipped", 10)] * 2

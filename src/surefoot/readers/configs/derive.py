@@ -93,7 +93,7 @@ def _lengths(get: Get) -> Iterator[tuple[str, Any, str]]:
     if get("schedule.kind") == "wsd":
         decay = None  # the length of its last decay
     base = decay or get("schedule.steps")
-    if fraction is not None and base:
+    if fraction is not None and base and math.isfinite(fraction):
         steps = round(fraction * base)
         yield "schedule.warmup_steps", steps, f"{fraction:g} of {base} steps"
 

@@ -229,8 +229,9 @@ class ConfigFormat:
         """Whether the trainer has such a key."""
         if key in self.keys or key in self.known or key in self.signs:
             return True
-        parts = key.replace("[]", "").split(".")
-        return any(".".join([*parts[:i], "*"]) in self._wild for i in range(len(parts)))
+        bare = key.replace("[]", "")
+        parts = bare.split(".")
+        return bare in self.known or any(".".join([*parts[:i], "*"]) in self._wild for i in range(len(parts)))
 
     @cached_property
     def _wild(self) -> frozenset[str]:

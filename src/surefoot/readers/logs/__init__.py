@@ -7,9 +7,8 @@ several formats share.
 """
 
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 
+from surefoot.readers.discover import discover
 from surefoot.readers.formats import LogFormat
 from surefoot.registry import Registry
 
@@ -17,12 +16,4 @@ from surefoot.registry import Registry
 @cache
 def formats() -> Registry[LogFormat]:
     """Every log format by name."""
-    found: Registry[LogFormat] = Registry("log format")
-    for module in sorted(iter_modules(__path__), key=lambda item: item.name):
-        if module.name.startswith("_"):
-            continue
-        loaded = import_module(f"{__name__}.{module.name}")
-        for item in getattr(loaded, "FORMATS", None) or (loaded.FORMAT,):
-            found.register(item.name)(item)
-    found.freeze()
-    return found
+    return discover(__name__, __path__, "log format")

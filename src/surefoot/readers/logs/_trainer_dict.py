@@ -31,7 +31,7 @@ def entries(text: str, begin: int) -> tuple[dict[str, float], int | None, int | 
             values.setdefault(key, value)
     if step is not None and step < 0:
         return None
-    placed = step is not None or "epoch" in values
+    placed = step is not None or "epoch" in values or {"loss", "learning_rate"} <= values.keys()
     if not placed or not any(key in _FEW or key.startswith("eval_") for key in values):
         return None if not (placed and "train_runtime" in values) else (values, step, total)
     return values, step, total

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from surefoot.readers.formats import LineFormat, LineParser
+from surefoot.readers.numbers import as_whole
 from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.text import Line
 from surefoot.readers.text.prefixes import timestamp
@@ -50,15 +51,15 @@ class InternEvo(LineParser):
             return
         begin = text.find("tflops=")
         told = pairs(text[begin if begin >= 0 else max(0, text.find("step=")) :])
-        step = told.pop("step", None)
-        if step is None or "loss" not in told or step != int(step):
+        step = as_whole(told.pop("step", None))
+        if step is None or "loss" not in told:
             return
-        yield Point(int(step), told, line.number, line.rank, line.time or _time(text))
+        yield Point(step, told, line.number, line.rank, line.time or _time(text))
         skipped = told.get("inf_nan_skip_batches")
         grew = None not in (skipped, self._skipped) and skipped == self._skipped + 1  # type: ignore[operator]
         if self._warned or grew:
-            yield Note("update_skipped", int(step), self._warned or line.number)
-        self._last, self._skipped, self._warned = int(step), skipped, 0
+            yield Note("update_skipped", step, self._warned or line.number)
+        self._last, self._skipped, self._warned = step, skipped, 0
 
     def finish(self) -> Iterator[Item]:
         """A warning whose record is missing: the log ends in that step."""
@@ -67,12 +68,12 @@ class InternEvo(LineParser):
 
     def _validation(self, line: Line, found: re.Match[str]) -> Iterator[Item]:
         told = pairs(line.text[found.end() :])
-        step = told.pop("step", None)
+        step = as_whole(told.pop("step", None))
         head = f"val/{found[1]}_"
         values = {key.replace(head, "val_", 1): value for key, value in told.items()}
         if step is not None and values:
             where = line.rank, line.time or _time(line.text)
-            yield Point(int(step), values, line.number, *where, evaluation=True)
+            yield Point(step, values, line.number, *where, evaluation=True)
 
 
 def pairs(text: str) -> dict[str, float]:

@@ -53,7 +53,7 @@ _EPOCH = re.compile(r"\bEpoch:?\s{0,2}\[?(\d{1,9})\b", re.IGNORECASE)
 _VALIDATION = re.compile(r"\W{0,8}(?:\w{1,20}\W{1,4}){0,2}(?:val|eval|验证|検証)", re.IGNORECASE)
 _NOT_NOW = re.compile(
     r"\b(?:total|max|num|number|per|warm|warmup|save|eval|log|logging|every|accumulation|last|"
-    r"resume|best|next|from|total_steps)\b",
+    r"resume|best|next|from|inner|total_steps)\b",
     re.IGNORECASE,
 )
 _NO_KEY = re.compile(r"\.(?:py|cpp|cc|h|cu)$")

@@ -15,15 +15,15 @@ from surefoot.readers.text import Line
 _MAIN = re.compile(rf"\bs:(\d{{1,12}}) (?=(?:tel|trl|eval): ?(?:{NUMBER}))")
 _MAIN_FIELD = re.compile(rf"\b([a-z]{{2,8}}): ?({NUMBER})")
 _STEP = re.compile(
-    rf"\bstep\s{{1,12}}(\d{{1,12}})/(\d{{1,12}}):? (?:\| )?(?=(?:train )?loss (?:{NUMBER}))"
+    rf"\bstep\s{{1,12}}(\d{{1,12}})/(\d{{1,12}}):? (?:\| )?(?=(?:train )?loss\s{{1,12}}(?:{NUMBER}))"
 )
 _FIELD = re.compile(
-    rf"\b(train loss|loss|norm|lr|acc) ({NUMBER})(?: \(([+-]?(?:nan|inf|[\d.]+))z\))?"
+    rf"\b(train loss|loss|norm|lr|acc)\s{{1,12}}({NUMBER})(?: \(([+-]?(?:nan|inf|[\d.]+))z\))?"
 )
 _TIME = re.compile(r"\(?([\d.]{1,16}) ms\b")
 _MFU = re.compile(r"([\d.]{1,10})% (?:\w{1,12} )?MFU")
 _RATE = re.compile(r"([\d.]{1,16}) tok/s")
-_VALIDATION = re.compile(rf"^\s{{0,8}}val loss ({NUMBER})\s*$")
+_VALIDATION = re.compile(rf"^\s{{0,8}}val loss\s{{1,12}}({NUMBER})\s*$")
 _HELLASWAG = re.compile(r"\bHellaSwag: \d{1,9}/\d{1,9} = ([\d.]{1,12})")
 _SAVED = re.compile(
     r"\bWriting (?:checkpoint at step (\d{1,12})|(?:model|state) to "

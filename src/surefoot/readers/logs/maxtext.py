@@ -16,7 +16,7 @@ _SAVED = re.compile(r"\bsaved a checkpoint at step (\d{1,12})")
 _RESTORED = re.compile(
     r"\brestoring (?:state )?from this run's directory (?:latest )?step (\d{1,12})"
 )
-_PARAMETERS = re.compile(r"\bnumber parameters: ([\d.]{1,16}) billion")
+_PARAMETERS = re.compile(r"\bnumber parameters: (\d{1,9}(?:\.\d{1,9})?) billion")
 _DEVICES = re.compile(r"\bNum_devices: (\d{1,7})\b")
 
 
@@ -53,7 +53,7 @@ class MaxText(LineParser):
             return
         parameters = _PARAMETERS.search(text)
         if parameters is not None:
-            count = round(float(parameters[1]) * 1e9) if parameters[1].count(".") < 2 else 0
+            count = round(float(parameters[1]) * 1e9)
             yield Note("facts", None, line.number, {"parameters": count})
             return
         devices = _DEVICES.search(text)

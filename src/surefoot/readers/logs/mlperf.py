@@ -6,13 +6,14 @@ the two a run's steps are stands in the fact ``steps_are``.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from surefoot.readers.formats import LineFormat, LineParser
 from surefoot.readers.logs._records import flatten, step_value, value_of
-from surefoot.readers.numbers import NUMBER
+from surefoot.readers.numbers import NUMBER, number
 from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.text import Line
 
@@ -126,7 +127,7 @@ class Mlperf(LineParser):
                 values.setdefault(name, told)
         if samples is not None:
             values.setdefault("samples_count", float(samples))
-        if key == "eval_accuracy" and self._is_loss(values[key]):
+        if key == "eval_accuracy" and key in values and self._is_loss(values[key]):
             values = {f"{k} (loss)" if k == key else k: v for k, v in values.items()}
         if step is not None:
             how = "optimizer steps" if samples is None or self._batch else "samples"
@@ -135,7 +136,8 @@ class Mlperf(LineParser):
             if how != self._told:
                 self._told = how
                 yield Note("facts", None, line.number, {"steps_are": how})
-        seconds = time / 1000.0 if isinstance(time, int | float) else line.time
+        since = value_of("time_ms", time)
+        seconds = since / 1000.0 if since is not None and math.isfinite(since) else line.time
         point = Point(step, values, line.number, line.rank, seconds, evaluation=evaluated)
         yield from self._waited()
         if step is None and key in _EVALUATIONS:
@@ -151,7 +153,8 @@ class Mlperf(LineParser):
         found = _GLOBAL.search(line.text)
         if found is None or "{" not in line.text[max(0, found.start() - 2000) : found.start()]:
             return
-        values = {k: float(v) for k, v in _PAIR.findall(line.text) if k != "global_steps"}
+        told = ((k, number(v)) for k, v in _PAIR.findall(line.text) if k != "global_steps")
+        values = {k: v for k, v in told if v is not None}
         evaluated = any(key.startswith("eval") for key in values)
         waiting, self._waiting = self._waiting, None
         time = line.time

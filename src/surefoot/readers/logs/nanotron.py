@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from surefoot.readers.formats import LineFormat, LineParser
 from surefoot.readers.logs._pipes import fields
+from surefoot.readers.numbers import as_whole
 from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.text import Line
 
@@ -39,9 +40,9 @@ class Nanotron(LineParser):
             yield Note("facts", None, line.number, {"steps": int(step[2])})
             return
         if _START.search(line.text) is not None:
-            begin = dict(fields(line.text)).get("start_iteration_step")
+            begin = as_whole(dict(fields(line.text)).get("start_iteration_step"))
             if begin:
-                yield Note("resumed", int(begin), line.number)
+                yield Note("resumed", begin, line.number)
             return
         saved = _SAVED.search(line.text)
         if saved is not None:

@@ -8,6 +8,7 @@ from surefoot.readers.logs import megatron
 from surefoot.readers.logs._drawn import Drawn, drawing
 from surefoot.readers.logs._pipes import fields
 from surefoot.readers.logs.megatron import Megatron
+from surefoot.readers.numbers import as_whole
 from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.text import Line
 
@@ -39,8 +40,8 @@ class NeMo(LineParser):
         record = _RECORD.search(text)
         if record is not None:
             values = dict(fields(text[record.end() :]))
-            step = values.pop("global_step", None)
-            at = int(record[2]) if step is None else int(step)
+            step = as_whole(values.pop("global_step", None))
+            at = int(record[2]) if step is None else step
             yield from self._tell(at, {"epoch": float(record[1]), **values}, line)
             return
         if "reduced_train_loss=" in text:
@@ -70,15 +71,16 @@ class NeMo(LineParser):
 
     def _step(self, drawn: Drawn) -> int:
         """The global step; the bar's count where tqdm has cut it to three digits (1.23e+3)."""
-        told, text = drawn.values.get("global_step"), drawn.texts.get("global_step", "")
+        told = as_whole(drawn.values.get("global_step"))
+        text = drawn.texts.get("global_step", "")
         if told is None:
             return max(0, drawn.done - self._lag)
         if "e" not in text:
             if 0 <= drawn.done - told <= 2:
-                self._lag = drawn.done - int(told)
-            return int(told)
+                self._lag = drawn.done - told
+            return told
         counted = drawn.done - self._lag
-        return counted if abs(counted - told) <= 0.006 * told else int(told)
+        return counted if abs(counted - told) <= 0.006 * told else told
 
     def _tell(self, step: int, values: dict[str, float], line: Line) -> Iterator[Item]:
         held_out = {key for key in values if key.startswith(("val_", "validation_"))}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from surefoot.readers.formats import LineFormat, LineParser
 from surefoot.readers.logs._pipes import with_unit
-from surefoot.readers.numbers import NUMBER, whole
+from surefoot.readers.numbers import NUMBER, number, whole
 from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.text import Line
 from surefoot.readers.text.prefixes import timestamp
@@ -49,12 +49,12 @@ class TorchTitan(LineParser):
         if len(step[4]) == 1 and _ITS_OWN.search(fields) is None:
             return
         values: dict[str, float] = {}
-        for key, number, unit, share in _FIELD.findall(fields):
-            told = with_unit(key, number, unit)
+        for key, printed, unit, share in _FIELD.findall(fields):
+            told = with_unit(key, printed, unit)
             if told is not None:
                 values.setdefault(*told)
-                if share:
-                    values.setdefault(f"{key} share (%)", float(share))
+                if (part := number(share)) is not None:
+                    values.setdefault(f"{key} share (%)", part)
         # A record has a loss; the last field of a line that is cut may lack its number.
         if at is None or not any(key.lower().endswith("loss") for key in values):
             return

@@ -26,6 +26,8 @@ _PACKED = {
     b"\xfd7zXZ\x00": "xz",
 }
 
+_NO_TEXT = bytes(set(range(1, 32)) - set(b"\t\n\r\f\b\x1b"))
+
 
 class Source:
     """One file (or standard input) as unpacked bytes, read as a stream.
@@ -77,6 +79,16 @@ class Source:
         if self.live or self.packing is not None or not Path(self.path).is_file():
             return None
         return None if self.head is not None and self._converted else Path(self.path)
+
+    @property
+    def binary(self) -> bool:
+        """Whether it is no text: its beginning holds many bytes that no text has.
+
+        Zeros alone do not tell: a file system that lost a block leaves them in a log.
+        """
+        head = self.head
+        odd = len(head) - len(head.translate(None, _NO_TEXT))
+        return odd > 0.02 * len(head)
 
     @property
     def head(self) -> bytes:

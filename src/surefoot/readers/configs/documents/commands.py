@@ -110,10 +110,10 @@ def _main_run(words: list[str]) -> list[str]:
         text = marks.without_lines(word)
         redirect = None if target else _REDIRECT.match(text)
         if redirect is not None:
-            target = not redirect[1] and "&" not in text[1:]
+            target = redirect[1] in ("", "&") and text[-2:-1] != "&"
         elif target:
             target = False
-        elif text in (";", "|", "||", "&&", "&"):
+        elif text in (";", "|", "|&", "||", "&&", "&"):
             runs.append([])
         else:
             runs[-1].append(word.removesuffix(";"))

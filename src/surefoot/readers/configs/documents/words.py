@@ -176,7 +176,14 @@ class Lexer:
         while self.at < len(self.text):
             char = self.text[self.at]
             if match := _IN_QUOTES.match(self.text, self.at):
-                parts.append(("text", match[0], True))
+                body = match[0].lstrip(" \t")
+                if parts[-1][0] == "variable" and body and len(body) < len(match[0]):
+                    # The variable's text may come from lines far above.
+                    space = match[0][: len(match[0]) - len(body)]
+                    parts += [("text", space, True), ("line", str(self.line), True)]
+                    parts.append(("text", body, True))
+                else:
+                    parts.append(("text", match[0], True))
                 self.at = match.end()
             elif char == '"':
                 self.at += 1

@@ -6,22 +6,13 @@ what several formats share.
 """
 
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 
 from surefoot.readers.configs.formats import ConfigFormat
+from surefoot.readers.discover import discover
 from surefoot.registry import Registry
 
 
 @cache
 def formats() -> Registry[ConfigFormat]:
     """Every configuration format by name."""
-    found: Registry[ConfigFormat] = Registry("configuration format")
-    for module in sorted(iter_modules(__path__), key=lambda item: item.name):
-        if module.name.startswith("_"):
-            continue
-        loaded = import_module(f"{__name__}.{module.name}")
-        for item in getattr(loaded, "FORMATS", None) or (loaded.FORMAT,):
-            found.register(item.name)(item)
-    found.freeze()
-    return found
+    return discover(__name__, __path__, "configuration format")

@@ -1,18 +1,13 @@
-"""What the formats of several trainers share: lists of keys, references, durations, class names."""
+"""What the formats of several trainers share: lists of keys, durations, class names."""
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from surefoot.readers.configs.documents.tree import Document, Leaf
 from surefoot.readers.configs.formats import ConfigFormat, Draft
 
-_REFERENCE = re.compile(r"\$\{([^${}]{1,200})\}")
-_ROUNDS = 8
-_LONGEST = 2000
-_LONGEST_PART = 200
 _DURATION = re.compile(r"([0-9][0-9_,]*\.?[0-9]*(?:e[+-]?[0-9]{1,3})?|\.[0-9]+) ?([A-Za-z]*)")
 
 
@@ -149,100 +144,6 @@ def say_duration(draft: Draft, key: str, places: Mapping[str, str]) -> None:
         return
     if unit in places:
         draft.say(places[unit], number, key)
-
-
-# -------------------------------------------------------------------------------- references
-
-
-def resolved(document: Document) -> Document:
-    """The document with the references of OmegaConf put in: ``${model.width}``, ``${.width}``.
-
-    What stands in another file, in the environment or in a resolver stays open. Sums that trainers
-    register (``${multiply:a, b}``) are computed.
-    """
-    leaves = dict(document.leaves)
-    for key, leaf in document.leaves.items():
-        values = leaf.value if isinstance(leaf.value, tuple) else (leaf.value,)
-        if leaf.open is None and any(isinstance(v, str) and "${" in v for v in values):
-            leaves[key] = _put_in(leaf, document.leaves)
-    return replace(document, leaves=leaves)
-
-
-def _put_in(leaf: Leaf, leaves: Mapping[str, Leaf]) -> Leaf:
-    try:
-        if isinstance(leaf.value, tuple):
-            return replace(leaf, value=tuple(_one(v, leaf.key, leaves) for v in leaf.value))
-        return replace(leaf, value=_one(leaf.value, leaf.key, leaves))
-    except _Open as error:
-        return replace(leaf, open=str(error))
-
-
-class _Open(Exception):
-    """Why a reference has no value."""
-
-
-def _one(value: Any, key: str, leaves: Mapping[str, Leaf]) -> Any:
-    for _ in range(_ROUNDS):
-        if not isinstance(value, str) or "${" not in value:
-            return value
-        if len(value) > _LONGEST:
-            break
-        whole = _REFERENCE.fullmatch(value)
-        if whole is not None:
-            value = _look(whole[1].strip(), key, leaves)
-            continue
-        before = value
-        value = _REFERENCE.sub(lambda m: _text(_look(m[1].strip(), key, leaves)), value)
-        if value == before:
-            break
-    raise _Open(f"{str(value)[:60]} is not resolved")
-
-
-def _text(value: Any) -> str:
-    return "null" if value is None else str(value)[:_LONGEST_PART]
-
-
-_SUMS: Mapping[str, Callable[[float, float], float]] = {
-    "multiply": lambda a, b: a * b,
-    "mul": lambda a, b: a * b,
-    "int_mul": lambda a, b: int(a * b),
-    "add": lambda a, b: a + b,
-    "sum": lambda a, b: a + b,
-    "subtract": lambda a, b: a - b,
-    "divide": lambda a, b: a / b,
-    "div": lambda a, b: a / b,
-    "int_div": lambda a, b: a // b,
-}
-
-
-def _look(name: str, key: str, leaves: Mapping[str, Leaf]) -> Any:
-    resolver, colon, arguments = name.partition(":")
-    if colon:
-        terms = [_number(part.strip()) for part in arguments.split(",")]
-        if resolver in _SUMS and len(terms) == 2 and None not in terms:
-            try:
-                value = _SUMS[resolver](*terms)  # type: ignore[arg-type]
-            except ArithmeticError as error:
-                raise _Open(f"${{{name}}}: {error}") from None
-            return int(value) if value == value // 1 and abs(value) < 1e15 else value
-        raise _Open(f"${{{name}}} is not known without running the trainer")
-    if name.startswith("."):
-        steps = len(name) - len(name.lstrip("."))
-        parts = key.split(".")[:-steps]
-        name = ".".join([*parts, name.lstrip(".")])
-    found = leaves.get(name)
-    if found is None:
-        raise _Open(f"${{{name}}} is not stated in this file")
-    if found.open is not None:
-        raise _Open(found.open)
-    return found.value
-
-
-def parts(key: str) -> Iterator[str]:
-    """The tables that a key stands in: ``a``, ``a.b`` of ``a.b.c``."""
-    names = key.split(".")
-    for place in range(1, len(names)):
-        yield ".".join(names[:place])
 
 
 def each(draft: Draft, key: str) -> list[tuple[Leaf, Any]]:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from surefoot.readers.configs import vocabulary as words
 from surefoot.readers.configs.documents.tree import Document
 from surefoot.readers.configs.formats import Draft, To
+from surefoot.readers.configs.trainers._references import resolved
 from surefoot.readers.configs.trainers._shared import (
     Signed,
     down,
@@ -13,7 +14,6 @@ from surefoot.readers.configs.trainers._shared import (
     inverted,
     number,
     positive,
-    resolved,
     say_betas,
     say_duration,
     say_each,

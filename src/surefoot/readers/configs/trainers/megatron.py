@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from surefoot.readers.configs import vocabulary as words
 from surefoot.readers.configs.documents.tree import Document
 from surefoot.readers.configs.formats import ConfigFormat, Draft, To
-from surefoot.readers.configs.trainers._megatron_names import KNOWN
+from surefoot.readers.configs.trainers._megatron_names import FORKS, KNOWN
 
 _DEEPSPEED = frozenset(
     "abort_on_unmet_fused_kernel_constraints cpu_optimizer create_moe_param_group "
@@ -35,6 +35,7 @@ class Megatron(ConfigFormat):
     kinds = frozenset({"arguments", "dump", "yaml", "json"})
     keys: ClassVar[Mapping[str, str | To]] = {
         "wandb_exp_name": "name",
+        "wandb_name": "name",
         "seed": "seed",
         "num_layers": "architecture.layers",
         "encoder_num_layers": "architecture.layers",
@@ -58,6 +59,10 @@ class Megatron(ConfigFormat):
         "rotary_percent": "architecture.rope_fraction",
         "untie_embeddings_and_output_weights": To("architecture.tied_embeddings", _not),
         "qk_layernorm": "architecture.qk_norm",
+        "qk_norm": "architecture.qk_norm",
+        "attn_logit_softcapping": "architecture.attention_softcap",
+        "final_logit_softcapping": "architecture.logit_softcap",
+        "output_logit_softcapping": "architecture.logit_softcap",
         "qk_clip_threshold": "architecture.qk_clip",
         "window_size": To("architecture.window", lambda v: v[0] if isinstance(v, tuple) else v),
         "embed_layernorm": "architecture.embedding_norm",
@@ -69,7 +74,9 @@ class Megatron(ConfigFormat):
         "num_experts": To("architecture.experts", lambda v: v[0] if isinstance(v, tuple) else v),
         "moe_router_topk": "architecture.experts_per_token",
         "topk": "architecture.experts_per_token",
+        "moe_intermediate_size": "architecture.expert_ff_width",
         "moe_ffn_hidden_size": "architecture.expert_ff_width",
+        "n_shared_experts": "architecture.shared_experts",
         "moe_aux_loss_coeff": To(
             "loss.balance_weight", lambda v: sum(v) if isinstance(v, tuple) else v
         ),
@@ -164,7 +171,7 @@ class Megatron(ConfigFormat):
         "data_path": To("data.sources", lambda v: None),
         "train_data_path": To("data.sources", lambda v: None),
     }
-    known = KNOWN | {"swiglu", "squared_relu", "geglu", "no_position_embedding",
+    known = KNOWN | FORKS | {"swiglu", "squared_relu", "geglu", "no_position_embedding",
                      "lr_wsd_decay_iters", "lr_wsd_decay_samples", "main_grads_dtype"}  # fmt: skip
     signs = frozenset(
         {"tensor_model_parallel_size", "pipeline_model_parallel_size", "rampup_batch_size",

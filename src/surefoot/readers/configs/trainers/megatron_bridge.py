@@ -7,13 +7,13 @@ from surefoot.readers.configs import vocabulary as words
 from surefoot.readers.configs.documents.tree import Document
 from surefoot.readers.configs.formats import Draft, To
 from surefoot.readers.configs.trainers._nemo_names import CORE
+from surefoot.readers.configs.trainers._references import resolved
 from surefoot.readers.configs.trainers._shared import (
     Signed,
     class_name,
     flag,
     number,
     positive,
-    resolved,
     say_mixture,
     share,
     under,

@@ -7,12 +7,12 @@ from surefoot.readers.configs import vocabulary as words
 from surefoot.readers.configs.documents.tree import Document
 from surefoot.readers.configs.formats import Draft, To
 from surefoot.readers.configs.trainers._nemo_names import KNOWN
+from surefoot.readers.configs.trainers._references import resolved
 from surefoot.readers.configs.trainers._shared import (
     Signed,
     flag,
     number,
     positive,
-    resolved,
     say_betas,
     say_mixture,
     share,

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 from surefoot.readers.configs import vocabulary as words
 from surefoot.readers.configs.documents.tree import Document
 from surefoot.readers.configs.formats import Draft, To
+from surefoot.readers.configs.trainers._references import resolved
 from surefoot.readers.configs.trainers._shared import (
     Signed,
     down,
     number,
     positive,
-    resolved,
     say_betas,
     say_duration,
     say_each,

@@ -1,5 +1,6 @@
 """transformers: config.json of models, TrainingArguments as JSON, YAML or flags."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -8,6 +9,7 @@ from surefoot.readers.configs.documents.tree import Document
 from surefoot.readers.configs.formats import ConfigFormat, Draft, To
 from surefoot.readers.configs.trainers import _training_arguments as arguments
 from surefoot.readers.configs.trainers._families import FAMILIES, GATED, QK_NORMED
+from surefoot.readers.configs.trainers._model_names import MORE
 
 _MODEL_KEYS: Mapping[str, str | To] = {
     "num_hidden_layers": "architecture.layers",
@@ -22,9 +24,13 @@ _MODEL_KEYS: Mapping[str, str | To] = {
     "num_attention_heads": "architecture.heads",
     "n_head": "architecture.heads",
     "n_heads": "architecture.heads",
+    "num_heads": "architecture.heads",
+    "attention_heads": "architecture.heads",
     "num_key_value_heads": "architecture.kv_heads",
     "num_kv_heads": "architecture.kv_heads",
     "n_head_kv": "architecture.kv_heads",
+    "kv_channels": "architecture.head_dim",
+    "attention_head_dim": "architecture.head_dim",
     "head_dim": "architecture.head_dim",
     "intermediate_size": "architecture.ff_width",
     "n_inner": "architecture.ff_width",
@@ -38,6 +44,7 @@ _MODEL_KEYS: Mapping[str, str | To] = {
     "layer_norm_eps": "architecture.norm_eps",
     "layer_norm_epsilon": "architecture.norm_eps",
     "norm_epsilon": "architecture.norm_eps",
+    "norm_eps": "architecture.norm_eps",
     "hidden_act": To("architecture.activation", words.activation),
     "hidden_activation": To("architecture.activation", words.activation),
     "activation_function": To("architecture.activation", words.activation),
@@ -54,8 +61,11 @@ _MODEL_KEYS: Mapping[str, str | To] = {
     "bias": "architecture.bias",
     "attention_dropout": "architecture.attention_dropout",
     "attn_pdrop": "architecture.attention_dropout",
+    "attention_probs_dropout_prob": "architecture.attention_dropout",
+    "attn_dropout_prob": "architecture.attention_dropout",
     "resid_pdrop": "architecture.dropout",
     "hidden_dropout": "architecture.dropout",
+    "hidden_dropout_prob": "architecture.dropout",
     "dropout": "architecture.dropout",
     "sliding_window": "architecture.window",
     "attn_logit_softcapping": "architecture.attention_softcap",
@@ -69,6 +79,10 @@ _MODEL_KEYS: Mapping[str, str | To] = {
     "num_experts": "architecture.experts",
     "n_routed_experts": "architecture.experts",
     "num_experts_per_tok": "architecture.experts_per_token",
+    "num_experts_per_token": "architecture.experts_per_token",
+    "moe_topk": "architecture.experts_per_token",
+    "moe_k": "architecture.experts_per_token",
+    "moe_num_experts": "architecture.experts",
     "n_shared_experts": "architecture.shared_experts",
     "moe_intermediate_size": "architecture.expert_ff_width",
     "router_aux_loss_coef": "loss.balance_weight",
@@ -107,6 +121,9 @@ _MODEL_KNOWN = frozenset(
 )
 
 
+_TEXT = re.compile(r"^(?:text|llm|language)_config\.")
+
+
 class Transformers(ConfigFormat):
     """Model and arguments; W&B's config.yaml of a Trainer holds both."""
 
@@ -122,12 +139,13 @@ class Transformers(ConfigFormat):
         "accelerate": {"precision.": "wins", "batch.": "wins", "parallelism.fsdp": "wins"},
     }
     keys: ClassVar[Mapping[str, str | To]] = {**_MODEL_KEYS, **arguments.KEYS}
-    known = _MODEL_KNOWN | arguments.KNOWN
+    known = _MODEL_KNOWN | MORE | arguments.KNOWN
     signs = frozenset({"architectures", "model_type", "transformers_version"}) | arguments.SIGNS
 
     def spell(self, key: str) -> str:
-        """Flags may be written with hyphens."""
-        return super().spell(key).replace("-", "_")
+        """Flags may be written with hyphens; of a model for images too, its language model."""
+        spelled = super().spell(key).replace("-", "_")
+        return _TEXT.sub("", spelled, count=1) if "_config." in spelled else spelled
 
     def score(self, document: Document) -> float:
         """Not tokenizers' or generation's files, nor a Trainer's state, which is a log."""
@@ -163,6 +181,9 @@ class Transformers(ConfigFormat):
         elif draft.has("rope_theta") or draft.has("rope_parameters.rope_theta"):
             key = "rope_theta" if draft.has("rope_theta") else "rope_parameters.rope_theta"
             draft.say("architecture.position", "rope", key)
+        inner, rotated = draft.number("qk_nope_head_dim"), draft.number("qk_rope_head_dim")
+        if inner and rotated:  # latent attention: heads are wider than their share of the model
+            draft.say("architecture.head_dim", inner + rotated, "qk_nope_head_dim")
         if draft.has("use_sliding_window") and not draft.true("use_sliding_window"):
             draft.unsay("architecture.window")
         if draft.true("multi_query") and not draft.true("new_decoder_architecture"):
