@@ -116,3 +116,10 @@ def test_an_event_is_of_the_attempt_of_its_file(write):
     folder = write({"1.out": lines(1, 105), "2.out": lines(101, 110, loss=5.5) + saved})
     run = read_run(folder)
     assert [(e.kind, e.step, e.attempt) for e in run.events] == [("checkpoint", 110, 1)]
+
+
+def test_files_that_begin_alike_and_differ_are_doubted(write):
+    folder = write({"a.out": lines(1, 50), "b.out": lines(1, 60, loss=5.5)})
+    (problem,) = read_run(folder).problems
+    assert problem.startswith("2 files begin at step 1 and tell different things of it")
+    assert read_run(write({"b.out": lines(51, 60)})).problems == ()

@@ -11,7 +11,14 @@ from surefoot.readers.gaps import gaps_of
 from surefoot.readers.names import Name
 from surefoot.readers.places import fold_places
 from surefoot.readers.recognise import Guess
-from surefoot.readers.several import Read, in_order, one_family, united, without_repeats
+from surefoot.readers.several import (
+    Read,
+    doubt_of,
+    in_order,
+    one_family,
+    united,
+    without_repeats,
+)
 from surefoot.records import CheckpointInfo, Event, Run, Source, TrainSpec
 
 if TYPE_CHECKING:
@@ -46,7 +53,7 @@ def assemble(
     chosen, left = one_family(read)
     chosen, repeated = without_repeats(in_order(chosen))
     frame, added = united([gathered.frame for _, gathered, _ in chosen])
-    told = list(problems)
+    told = [*problems, *doubt_of(chosen)]
     names: dict[str, Name] = {}
     facts: dict[str, Any] = {}
     events: list[Event] = []
@@ -87,7 +94,8 @@ def assemble(
         },
         "facts": {key: value for key, value in facts.items() if key != "rows"},
     }
-    label = Path(paths[0]).name if paths[0] != "-" else "standard input"
+    named = paths[0] if len(paths) == 1 else str(chosen[0][0])
+    label = Path(named).name if named != "-" else "standard input"
     return Run(
         name=label,
         spec=_spec(label, chosen[0], facts, asked),

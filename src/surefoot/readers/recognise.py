@@ -67,7 +67,7 @@ def sample_of(source: Source, share: int = 1) -> list[Line]:
     """Lines by which to judge a file: its beginning, and of a long one its middle and end too."""
     taken: list[Line] = []
     size, most = 0, SAMPLE_BYTES // share
-    for line in islice(lines(source), SAMPLE_LINES // share):
+    for line in islice(lines(source, most), SAMPLE_LINES // share):
         taken.append(line)
         size += len(line.text)
         if size > most:

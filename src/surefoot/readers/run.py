@@ -6,7 +6,7 @@ from pathlib import Path
 from surefoot import runs
 from surefoot.errors import ConfigError, LogError
 from surefoot.readers import columnar
-from surefoot.readers.assemble import Read, assemble
+from surefoot.readers.assemble import assemble
 from surefoot.readers.configs import Configs, configs_in_log, read_configs
 from surefoot.readers.formats import LineFormat, LogFormat
 from surefoot.readers.gather import Gathered, gather
@@ -14,6 +14,7 @@ from surefoot.readers.logs import formats
 from surefoot.readers.names import Names
 from surefoot.readers.points import Item
 from surefoot.readers.recognise import Guess, guesses_of
+from surefoot.readers.several import Read
 from surefoot.readers.text import Source, lines
 from surefoot.readers.unknown import no_metrics
 from surefoot.records import Run

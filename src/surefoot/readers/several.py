@@ -5,6 +5,7 @@ it, each rank writes the same losses, a metric tracker keeps what the output tel
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -66,6 +67,18 @@ def without_repeats(read: Sequence[Read]) -> tuple[list[Read], list[Read]]:
     # By place, not by value: the same file may be named twice.
     stays = {id(item) for item in kept}
     return [i for i in read if id(i) in stays], [i for i in read if id(i) not in stays]
+
+
+def doubt_of(read: Sequence[Read]) -> list[str]:
+    """A word of doubt where files begin at one step and none repeats another: several runs?"""
+    begins = Counter(_span(item)[0] for item in read)
+    step, count = begins.most_common(1)[0]
+    if count < 2:
+        return []
+    return [
+        f"{count:,} files begin at step {step:,} and tell different things of it: they are taken "
+        "as attempts of one run; if they are different runs, name one of them"
+    ]
 
 
 def united(frames: Sequence["polars.DataFrame"]) -> tuple["polars.DataFrame", list[int]]:

@@ -3,7 +3,9 @@
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from surefoot.readers.arrow import Gapped
 
 if TYPE_CHECKING:
     import polars
@@ -12,8 +14,8 @@ if TYPE_CHECKING:
 class Spill:
     """Pieces of one table, in their order, each with the columns it happens to have.
 
-    The columns of a piece that are told on every row are written to a file and mapped; the file is
-    removed at once, which the mapping outlives. What cannot be written stays in memory.
+    A piece is written to a file and mapped; the file is removed at once, which the mapping
+    outlives. What cannot be written stays in memory.
     """
 
     def __init__(self) -> None:
@@ -59,24 +61,40 @@ def _mapped(piece: "polars.DataFrame") -> "polars.DataFrame":
     import numpy as np
     import polars as pl
 
-    starts: list[int] = []
-    full = [series for series in piece.iter_columns() if not series.null_count()]
+    plans: list[tuple[str, np.dtype[Any], int, int, int]] = []
     with tempfile.NamedTemporaryFile(prefix="surefoot-", delete=False) as file:
         path = Path(file.name)
         try:
-            for series in full:
-                file.write(bytes(-file.tell() % 64))
-                starts.append(file.tell())
-                series.to_numpy().tofile(file)
+            for series in piece.iter_columns():
+                missing = series.null_count()
+                values = series.fill_null(0).to_numpy() if missing else series.to_numpy()
+                begin = _written(file, values)
+                valid = -1
+                if missing:
+                    told = series.is_not_null().to_numpy()
+                    valid = _written(file, np.packbits(told, bitorder="little"))
+                plans.append((series.name, values.dtype, begin, valid, missing))
+            file.write(bytes(64))
             file.flush()
-            mapped = np.memmap(path, np.uint8, "r")
+            mapped = np.asarray(np.memmap(path, np.uint8, "r"))
         finally:
             with suppress(OSError):  # a mapped file may not be removable: it is left to the system
                 path.unlink()
     # A series of an array is a view of it, which keeps the mapping alive.
     views = []
-    for series, start in zip(full, starts, strict=True):
-        kind = series.to_numpy().dtype
-        view = mapped[start : start + kind.itemsize * len(piece)].view(kind)
-        views.append(pl.Series(series.name, np.asarray(view)))
-    return piece.with_columns(views)
+    for name, kind, begin, valid, missing in plans:
+        view = mapped[begin : begin + kind.itemsize * len(piece)].view(kind)
+        if missing:
+            bits = mapped[valid : valid + (len(piece) + 7) // 8]
+            views.append(pl.Series(Gapped(view, bits, missing)).alias(name))
+        else:
+            views.append(pl.Series(name, view))
+    return pl.DataFrame(views)
+
+
+def _written(file: Any, values: Any) -> int:
+    """Write an array at a multiple of 64 bytes; where it begins."""
+    file.write(bytes(-file.tell() % 64))
+    begin: int = file.tell()
+    values.tofile(file)
+    return begin

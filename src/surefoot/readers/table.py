@@ -20,8 +20,8 @@ __all__ = ["WINDOW", "Column", "Table", "as_counter"]
 
 WINDOW = 4096
 """Rows that can still be added to; a line of a rank that lags further behind opens its own row."""
-MOST_ROWS = 1 << 20
-MOST_CELLS = 1 << 23
+MOST_ROWS = 1 << 19
+MOST_CELLS = 3 << 21
 """Rows, and values, that are held in memory; more are put into a file by and by."""
 
 

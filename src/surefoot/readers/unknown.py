@@ -8,6 +8,7 @@ from surefoot.errors import LogError
 from surefoot.readers.text import Line, Source, lines
 
 MOST_LINES = 200_000
+MOST_TEXT = 64 << 20
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d.,]*(?:[eE][-+]?\d+)?")
 _WORDS = re.compile(
     r"loss|step|iter|\blr\b|learning.rate|grad|norm|epoch|ppl|perplexity|tokens|损失|学习率|步|損失|学習率",
@@ -22,7 +23,7 @@ def no_metrics(source: Source) -> LogError:
             f"{source.name} is binary and of no format that is known (pickles and torch archives "
             "are never loaded): it holds no metrics that could be read"
         )
-    return no_metrics_in(source, islice(lines(source), MOST_LINES))
+    return no_metrics_in(source, islice(lines(source, MOST_TEXT), MOST_LINES))
 
 
 def no_metrics_in(source: Source, told: Iterable[Line]) -> LogError:

@@ -23,6 +23,10 @@ def reading_rows(run: Run) -> list[tuple[str, str]]:
         named = ", ".join(plain(file) for file in files[:4])
         more = f" and {len(files) - 4:,} more" if len(files) > 4 else ""
         rows.append(("files", named + more))
+    if told.get("repeated"):
+        again = told["repeated"]
+        more = f" and {len(again) - 3:,} more" if len(again) > 3 else ""
+        rows.append(("told again", ", ".join(plain(file) for file in again[:3]) + more))
     if told.get("not_read"):
         other = told["not_read"]
         more = f" and {len(other) - 3:,} more" if len(other) > 3 else ""

@@ -91,7 +91,7 @@ def test_simple_lines(read_text):
     expected = {
         "perplexity": 4096.0, "tokens_per_second": 1000.5, "updates_per_second": 0.5,
         "tokens": 2048, "batch_size": 16, "learning_rate": 1e-5, "grad_norm": 2.5,
-        "clipped_share": 0.5, "loss_scale": 64.0, "memory_free": 9.5e9,
+        "clipped_share": 0.5, "loss_scale": 64.0, "memory_free": 9.5 * 2**30,
     }  # fmt: skip
     assert {key: rows[100][key] for key in expected} == pytest.approx(expected)
     assert math.isnan(rows[199]["loss"])
@@ -141,3 +141,14 @@ def test_long_lines_take_no_time(text):
     begin = time.process_time()
     list(Fairseq().feed(Line(1, text)))
     assert time.process_time() - begin < 1.0
+
+
+def test_summaries_of_epochs_stand_for_the_loss_where_nothing_else_is_told(read_text):
+    record = (
+        '2020-02-07 13:21:07 | INFO | train | {{"epoch": {0}, "train_loss": "{1}", '
+        '"train_ppl": "32", "train_num_updates": "{2}", "train_gnorm": "1.5"}}\n'
+    )
+    run = read_text(record.format(1, 8.0, 100) + record.format(2, 4.0, 200))
+    assert run.signals["step"].to_list() == [100, 200]
+    assert run.signals["loss"].to_list() == pytest.approx([8.0 * math.log(2), 4.0 * math.log(2)])
+    assert run.signals["grad_norm"].to_list() == [1.5, 1.5]

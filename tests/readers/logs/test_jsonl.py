@@ -415,3 +415,17 @@ def test_cases(name, key, signal):
     assert column(run, "step") == [row["step"] for row in rows]
     assert column(run, signal) == [row[key] for row in rows]
     assert len(run.signals.columns) == len(rows[0]) + 1
+
+
+def test_how_ms_swift_ends_is_no_step(read_text):
+    run = read_text(
+        '{"loss": 2.5, "learning_rate": 1e-05, "epoch": 0.5, "global_step/max_steps": "5/10"}\n'
+        '{"train_runtime": 100.5, "train_loss": 2.0, "global_step/max_steps": "10/10"}\n'
+        '{"last_model_checkpoint": "output/v0/checkpoint-10", "best_metric": 1.5, "global_step": '
+        '10, "log_history": [{"loss": 2.5, "step": 5}], "memory": 40.0}\n',
+        "logging.jsonl",
+    )
+    assert run.signals["step"].to_list() == [5]
+    assert "best_metric" not in run.signals.columns
+    assert run.reading["facts"]["run_best_metric"] == 1.5
+    assert [(info.step, info.path) for info in run.checkpoints] == [(10, "output/v0/checkpoint-10")]

@@ -180,3 +180,21 @@ def test_a_validation_line_is_of_the_step_before(read_text):
     assert (zero["loss"], zero["grad_norm"], zero["validation_loss"]) == (10.5, 15.25, None)
     assert zero["step_time"] == 0.25
     assert (one["loss"], one["validation_loss"]) == (10.25, 9.5)
+
+
+def test_a_loop_within_a_loop_does_not_tell_the_step(read_text):
+    run = read_text(
+        "train | inner iter:   7/  8 | ppo epoch:  2/ 4 | global iter:     13/  5000| loss: 2.50\n"
+        "train | inner iter:   1/  8 | ppo epoch:  3/ 4 | global iter:     14/  5000| loss: 2.25\n"
+    )
+    assert run.signals["step"].to_list() == [13, 14]
+    assert run.signals["loss"].to_list() == [2.5, 2.25]
+
+
+def test_what_a_trainer_returns_is_no_step(read_text):
+    run = read_text(
+        "step 900 | loss: 1.25\n"
+        "TrainOutput(global_step=1000, training_loss=2.5, metrics={'train_runtime': 300.0})\n"
+    )
+    assert run.signals["step"].to_list() == [900]
+    assert run.signals["loss"].to_list() == [1.25]

@@ -119,3 +119,20 @@ def test_long_lines_take_no_time(text):
     begin = time.process_time()
     list(LlmC().feed(Line(1, text)))
     assert time.process_time() - begin < 1.0
+
+
+def test_numbers_may_be_set_in_columns(read_text):
+    """``%9.6f`` of NaN has blanks before it."""
+    run = read_text(
+        "step   10/74 | loss 9.500000 (+1.50z)| norm 2.2500 (-0.25z)| lr 3.00e-04 | 36.50 ms | "
+        "9.5% bf16 MFU | 112241 tok/s\n"
+        "step   11/74 | loss      nan (+nanz)| norm    nan (+nanz)| lr 3.00e-04 | 36.50 ms | "
+        "9.5% bf16 MFU | 112241 tok/s\n"
+        "val loss      nan\n"
+    )
+    assert run.signals["step"].to_list() == [10, 11]
+    assert run.signals["loss"][0] == 9.5
+    assert math.isnan(run.signals["loss"][1])
+    assert math.isnan(run.signals["grad_norm"][1])
+    assert math.isnan(run.signals["validation_loss"][1])
+    assert run.signals["learning_rate"].to_list() == [3e-4, 3e-4]

@@ -81,3 +81,14 @@ def test_long_lines_take_no_time(text):
     begin = time.process_time()
     list(MaxText().feed(Line(1, text)))
     assert time.process_time() - begin < 1.0
+
+
+def test_a_line_quoted_as_code_and_the_flops_of_2023(read_text):
+    run = read_text(
+        "`completed step: 9, seconds: 1.25, TFLOP/s/device: 257.5, loss: 2.250`\n"
+        "completed step: 10, seconds: 1.25, TFLOP/s: 36.5, loss: nan\n"
+    )
+    assert run.signals["step"].to_list() == [9, 10]
+    assert run.signals["loss"][0] == 2.25
+    old = read_text("completed step: 10, seconds: 1.25, TFLOP/s: 36.5, loss: 2.5\n")
+    assert old.signals["tflops_per_device"].to_list() == [36.5]

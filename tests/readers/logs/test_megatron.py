@@ -351,3 +351,29 @@ def test_long_logs_read_as_columns_say_the_same(read_text, tmp_path):
     )
     assert run.signals.select("step", "loss", "num_zeros").equals(expected)
     assert {n.data["steps"] for n in items if isinstance(n, Note)} == {100}
+
+
+def test_memory_that_is_written_right_behind_a_record(read_text):
+    run = read_text(
+        "[2026-05-06 00:00:01] iteration        1/       2 | elapsed time per iteration (ms): 99.5 "
+        "| lm loss: 1.250000E+00 | GPU utilization: 50.5MODEL_TFLOP/s/GPU[Rank 0] (after 1 "
+        "iterations) memory (GB) | mem-allocated-gigabytes: 10.0 | mem-max-allocated-gigabytes: "
+        "20.0 |\n"
+    )
+    row = run.signals.row(0, named=True)
+    assert (row["step"], row["loss"], row["tflops_per_device"]) == (1, 1.25, 50.5)
+    assert (row["memory_allocated"], row["memory"]) == (10e9, 20e9)
+
+
+@pytest.mark.parametrize("end", ["2", "2.5041", "2.504100E", "2.504100E+", "2.504100E+0"])
+def test_a_number_in_which_the_file_ends_is_not_read(read_text, end):
+    record = " iteration {0:8d}/  250000 | learning rate: 9.500E-06 | lm loss: {1}"
+    run = read_text(record.format(1, "2.500000E+00 |\n") + record.format(2, end))
+    assert run.signals["step"].to_list() == [1, 2]
+    assert run.signals["loss"].to_list() == [2.5, None]
+    assert run.signals["learning_rate"].to_list() == [9.5e-06, 9.5e-06]
+
+
+def test_a_record_without_its_last_sign_is_whole(read_text):
+    text = " iteration        1/  250000 | learning rate: 9.500E-06 | lm loss: 2.500000E+00"
+    assert read_text(text).signals["loss"].to_list() == [2.5]

@@ -73,3 +73,11 @@ def test_long_lines_take_no_time(text):
     begin = time.process_time()
     list(Mlx().feed(Line(1, text)))
     assert time.process_time() - begin < 1.0
+
+
+def test_the_peak_of_memory_under_its_short_name(read_text):
+    run = read_text(
+        "Iter 5: Train loss 3.25, Learning Rate 1.000e-05, It/sec 0.165, Tokens/sec 282.5, "
+        "Trained Tokens 8557, Peak 56.5 GB\n"
+    )
+    assert run.signals["memory"].to_list() == [56.5e9]

@@ -220,3 +220,14 @@ def test_notes_need_no_record():
         nemo.NeMo().feed(Line(3, "Successfully saved checkpoint from iteration 24 to /c/a"))
     )
     assert told == [Note("checkpoint", 24, 3, {"path": "/c/a"})]
+
+
+def test_the_peak_of_memory(read_text):
+    run = read_text(
+        "Training epoch 0, iteration 49/49 | lr: 7.5e-06 | global_batch_size: 128 | global_step: 49"
+        " | peak_memory_usage: 70833405952 | memory_allocated: 44271689728 | "
+        "reduced_train_loss: 11.75 | train_step_timing in s: 12.5\n"
+    )
+    row = run.signals.row(0, named=True)
+    assert (row["memory"], row["memory_allocated"]) == (70833405952.0, 44271689728.0)
+    assert (row["step"], row["loss"], row["step_time"]) == (49, 11.75, 12.5)

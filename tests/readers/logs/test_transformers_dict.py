@@ -1,5 +1,6 @@
 """Dictionaries of the Transformers trainer: steps from bars, from ms-swift, or counted."""
 
+import json
 import math
 import re
 import time
@@ -191,3 +192,56 @@ def test_updates_that_deepspeed_skipped_are_of_the_next_record(read_text):
     assert run.signals["step"].to_list() == [10, 20]
     assert run.signals["update_skipped"].to_list() == [1, None]
     assert [(e.kind, e.step) for e in run.events] == [("update_skipped", 10)] * 2
+
+
+def test_dictionaries_without_an_epoch(read_text):
+    run = read_text(
+        "{'loss': 0.5, 'reward': -2.0, 'learning_rate': 5e-05}\n"
+        "  0%|          | 1/13000 [00:10<36:34:36, 10.13s/it]"
+        "{'loss': nan, 'reward': 5.5, 'learning_rate': 5e-05}\n"
+        "  0%|          | 2/13000 [00:28<54:33:11, 15.11s/it]\n"
+    )
+    assert run.signals["step"].to_list() == [1, 2]
+    assert run.signals["reward"].to_list() == [-2.0, 5.5]
+    assert run.signals["loss"][0] == 0.5
+    assert math.isnan(run.signals["loss"][1])
+
+
+TABLE = (
+    "Step\tTraining Loss\tValidation Loss\tWer\n"
+    "100\tNo log\t2.500000\t33.5\n"
+    "200\t2.250000\tnan\t31.5\n"
+)
+
+
+def test_the_table_that_a_notebook_shows(read_text):
+    run = read_text(
+        "some words before\n"
+        + TABLE
+        + "TrainOutput(global_step=200, training_loss=9.0, metrics={'epoch': 1.0})\n"
+        "a table\tof other things\n"
+        "300\t7.0\t7.0\t7.0\n"  # no row of the first any more
+    )
+    assert run.reading["format"] == "transformers"
+    assert run.signals["step"].to_list() == [100, 200]
+    assert run.signals["loss"].to_list() == [None, 2.25]
+    assert run.signals["validation_loss"][0] == 2.5
+    assert math.isnan(run.signals["validation_loss"][1])
+    assert run.signals["wer"].to_list() == [33.5, 31.5]
+
+
+def test_the_same_table_as_html_in_a_notebook(read_text):
+    rows = [line.split("\t") for line in TABLE.splitlines()]
+    body = "".join(
+        "<tr>" + "".join(f"<{tag}>{cell}</{tag}>\n" for cell in row) + "</tr>"
+        for row, tag in zip(rows, ["th", "td", "td"], strict=True)
+    )
+    output = {
+        "output_type": "display_data",
+        "data": {"text/html": ["<div>", f"<table>{body}</table>"], "text/plain": ["<object>"]},
+    }
+    words = {"output_type": "stream", "name": "stdout", "text": ["loading the weights ...\n"]}
+    cells = [{"cell_type": "code", "source": [], "outputs": [words, output]}]
+    run = read_text(json.dumps({"cells": cells, "nbformat": 4, "nbformat_minor": 5}), "a.ipynb")
+    assert run.signals["step"].to_list() == [100, 200]
+    assert run.signals["loss"].to_list() == [None, 2.25]

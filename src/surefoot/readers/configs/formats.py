@@ -231,7 +231,9 @@ class ConfigFormat:
             return True
         bare = key.replace("[]", "")
         parts = bare.split(".")
-        return bare in self.known or any(".".join([*parts[:i], "*"]) in self._wild for i in range(len(parts)))
+        return bare in self.known or any(
+            ".".join([*parts[:i], "*"]) in self._wild for i in range(len(parts))
+        )
 
     @cached_property
     def _wild(self) -> frozenset[str]:

@@ -225,6 +225,11 @@ def _unknown(
     spelled = {form.spell(key): key for key in document.leaves}
     strange = [key for name, key in spelled.items() if not form.knows(name)]
     known_keys = len(spelled) - len(strange)
+    if not strange:
+        return (
+            f"{shown}: not recognised; {form.title} knows its {count(len(spelled), 'key')}, but "
+            "none of them says how a model is trained"
+        )
     return (
         f"{shown}: not recognised; it is nearest to {form.title}, which knows {known_keys} of its "
         f"{count(len(spelled), 'key')}, but not {', '.join(map(short, strange[:4]))}"

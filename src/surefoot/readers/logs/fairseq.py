@@ -101,10 +101,10 @@ class Fairseq(LineParser):
             elif validation:
                 group = key.rpartition("/")[0] or "valid"
                 told[f"{group}_{stem}"] = value
-            elif mean and (self._inner or "train_num_updates" in values):
+            elif mean and self._inner:
                 told[f"epoch_mean_{stem}"] = value
             else:
-                told[key] = value
+                told[stem if mean else key] = value
         self._inner = self._inner or not (mean or validation)
         if step is not None:
             yield Point(step, told, line.number, line.rank, line.time, evaluation=validation)
@@ -141,7 +141,11 @@ FORMAT = LineFormat(
         "valid_best_loss": ("best_validation_loss", _NATS),
         "epoch_mean_loss": ("epoch_mean_loss", _NATS),
         "epoch_mean_nll_loss": ("epoch_mean_nll_loss", _NATS),
-        "gb_free": ("memory_free", 1e9),
+        # What fairseq and metaseq call GB are 2^30 bytes; allocated is the most that was.
+        "gb_free": ("memory_free", 2.0**30),
+        "cuda_gb_free": ("memory_free", 2.0**30),
+        "cuda_gb_allocated": ("memory", 2.0**30),
+        "cuda_gb_reserved": ("memory_reserved", 2.0**30),
         "ups": ("updates_per_second", 1.0),
         "clip": ("clipped_share", 0.01),
         "wpb": ("tokens", 1.0),

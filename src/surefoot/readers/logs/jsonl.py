@@ -140,6 +140,13 @@ class JsonLines(LineParser):
         if "train_runtime" in record:  # the end of the run: its train_loss is the run's mean
             yield Note("facts", None, line.number, _numbers(record))
             return
+        if "last_model_checkpoint" in record:  # how ms-swift ends: beside it stands the history
+            yield Note("facts", None, line.number, _numbers(record))
+            last = record["last_model_checkpoint"]
+            step = _step_in({"checkpoint": last})
+            if step is not None:
+                yield Note("checkpoint", step, line.number, {"path": last})
+            return
         flat = flatten(record)
         if len(flat) > MOST_KEYS:
             return

@@ -56,6 +56,8 @@ _NOT_NOW = re.compile(
     r"resume|best|next|from|inner|total_steps)\b",
     re.IGNORECASE,
 )
+_SUMMARY = "TrainOutput("
+"""What the Transformers trainer returns: means of the run, under its last step."""
 _NO_KEY = re.compile(r"\.(?:py|cpp|cc|h|cu)$")
 
 
@@ -73,6 +75,8 @@ class KeyValue(LineParser):
         """See the base class."""
         line = short(line)
         text = line.text
+        if _SUMMARY in text:
+            return
         if "%|" in text or "\u2501" in text:
             drawn = bar(text)
             if drawn is not None and drawn.exact and drawn.postfix:

@@ -15,7 +15,8 @@ from surefoot.readers.text import Line
 _MAIN = re.compile(rf"\bs:(\d{{1,12}}) (?=(?:tel|trl|eval): ?(?:{NUMBER}))")
 _MAIN_FIELD = re.compile(rf"\b([a-z]{{2,8}}): ?({NUMBER})")
 _STEP = re.compile(
-    rf"\bstep\s{{1,12}}(\d{{1,12}})/(\d{{1,12}}):? (?:\| )?(?=(?:train )?loss\s{{1,12}}(?:{NUMBER}))"
+    rf"\bstep\s{{1,12}}(\d{{1,12}})/(\d{{1,12}}):? (?:\| )?"
+    rf"(?=(?:train )?loss\s{{1,12}}(?:{NUMBER}))"
 )
 _FIELD = re.compile(
     rf"\b(train loss|loss|norm|lr|acc)\s{{1,12}}({NUMBER})(?: \(([+-]?(?:nan|inf|[\d.]+))z\))?"

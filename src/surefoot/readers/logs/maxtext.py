@@ -71,6 +71,7 @@ FORMAT = LineFormat(
     ),
     names={
         "seconds": ("step_time", 1.0),
+        "TFLOP/s": ("tflops_per_device", 1.0),  # of one device too, in 2023
         "total_weights": ("tokens", 1.0),  # the counted tokens of the batch
         "eval avg_loss": ("validation_loss", 1.0),
         "eval_average_loss": ("validation_loss", 1.0),

@@ -39,6 +39,9 @@ _TIMER = re.compile(
 )
 _WORLD = re.compile(r"using world size: (\d{1,9})")
 _VOCABULARY = re.compile(r"padded vocab \(size: \d{1,9}\) .{0,60}\(new size: (\d{1,9})\)")
+# Losses and rates are printed with an exponent; a last one without was cut: `| lm loss: 2.50`.
+_EXPONENT = re.compile(r"\dE[+-]\d\d \|")
+_CUT = re.compile(r"[^|:]{0,60}(?:loss|rate): {1,4}[\d.]{1,12}(?:E[+-]?\d?)?\s{0,4}")
 _DATE = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?)\]")
 
 NAMES: Mapping[str, tuple[str, float]] = {
@@ -49,6 +52,11 @@ NAMES: Mapping[str, tuple[str, float]] = {
     "memory/max reserved (MB)": ("memory_reserved", 2.0**20),
     "memory/cached (MB)": ("memory_reserved_now", 2.0**20),
     "memory/max cached (MB)": ("memory_reserved", 2.0**20),
+    # Megatron-Bridge and FlagScale count in 10^9.
+    "memory/mem-allocated-gigabytes (GB)": ("memory_allocated", 1e9),
+    "memory/mem-max-allocated-gigabytes (GB)": ("memory", 1e9),
+    "memory/mem-max-reserved-gigabytes (GB)": ("memory_reserved", 1e9),
+    "GPU utilization (MODEL_TFLOP/s/GPU)": ("tflops_per_device", 1.0),
     "max_memory_allocated(GB)": ("memory", 2.0**30),
     "max_memory_reserved(GB)": ("memory_reserved", 2.0**30),
     # A timer of DeepSpeed: the optimizer's step, not the iteration.
@@ -89,6 +97,12 @@ class Megatron(LineParser):
     def _record(self, line: Line, step: re.Match[str]) -> Iterator[Item]:
         # Before the iteration: the date, samples/sec of GPT-NeoX, episodes of RL.
         head, tail = line.text[: step.start()], line.text[step.end() :]
+        memory = _MEMORY.search(tail) if "memory (" in tail else None
+        if memory is not None:  # written right behind the record
+            tail = tail[: memory.start()]
+        before, _, last = tail.rpartition("|")
+        if last.strip() and _EXPONENT.search(tail) is not None and _CUT.fullmatch(last[:100]):
+            tail = before  # the file ends in the middle of a number
         values: dict[str, float] = {}
         for key, value in fields(f"{head.rpartition(']')[2]}|{tail}"):
             values.setdefault(key, value)
@@ -98,6 +112,8 @@ class Megatron(LineParser):
             yield Point(int(step[1]), values, line.number, line.rank, time)
         if step[2] and step[2] != "infinity":
             yield Note("facts", None, line.number, {"steps": int(step[2])})
+        if memory is not None:
+            yield from self._beside(line)
 
     def _beside(self, line: Line) -> Iterator[Item]:
         """Timers and memory, printed on lines of their own after the record."""

@@ -54,4 +54,5 @@ FORMAT = LineFormat(
     title="mlx-lm",
     parser=Mlx,
     needles=("Iter ", "iters: ", "Node ", "Test loss"),
+    names={"Peak (GB)": ("memory", 1e9)},
 )

@@ -150,10 +150,6 @@ FORMATS = (
         needles=("Step Time : ", *megatron.NEEDLES),
         names={
             **megatron.NAMES,
-            "GPU utilization (MODEL_TFLOP/s/GPU)": ("tflops_per_device", 1.0),
-            "memory/mem-max-reserved-gigabytes (GB)": ("memory_reserved", 1e9),
-            "memory/mem-max-allocated-gigabytes (GB)": ("memory", 1e9),
-            "memory/mem-allocated-gigabytes (GB)": ("memory_allocated", 1e9),
         },
         weight=1.0,
     ),

@@ -16,7 +16,7 @@ from surefoot.readers.formats import LineFormat, LineParser, by_rank
 from surefoot.readers.logs._bars import bar
 from surefoot.readers.logs._pairs import short
 from surefoot.readers.logs._trainer_dict import LONGEST, entries, evaluates
-from surefoot.readers.numbers import whole
+from surefoot.readers.numbers import number, whole
 from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.text import Line
 
@@ -62,6 +62,7 @@ class TransformersDict(LineParser):
         self._previous: Mapping[str, float] = {}
         self._logged = False
         self._skipped: list[int] = []
+        self._columns: list[str] = []
 
     def feed(self, line: Line) -> Iterator[Item]:
         """See the base class. Updates that DeepSpeed skipped are told with the next record."""
@@ -73,12 +74,15 @@ class TransformersDict(LineParser):
                 yield from self._skips(item.step)
 
     def _skips(self, step: int | None) -> Iterator[Item]:
-        for number in self._skipped:
-            yield Note("update_skipped", step, number)
+        for line in self._skipped:
+            yield Note("update_skipped", step, line)
         self._skipped.clear()
 
     def _read(self, line: Line) -> Iterator[Item]:
         line = short(line, LONGEST)
+        if "\t" in line.text and "{'" not in line.text:
+            yield from self._table(line)
+            return
         text, start = line.text, 0
         drawn = bar(text)
         if drawn is not None and drawn.description.lower() in _DESCRIPTIONS and drawn.exact:
@@ -102,6 +106,22 @@ class TransformersDict(LineParser):
         resumed = _RESUMED.search(text)
         if resumed is not None:
             yield Note("resumed", int(resumed[1]), line.number)
+
+    def _table(self, line: Line) -> Iterator[Item]:
+        """A row of the table that a notebook shows: ``Step``, ``Training Loss``, ..."""
+        cells = [cell.strip() for cell in line.text.split("\t")]
+        if cells[0] == "Step" and "Training Loss" in cells:
+            self._columns = cells
+            return
+        step = whole(cells[0]) if len(cells) == len(self._columns) else None
+        if step is None:
+            self._columns = []
+            return
+        told = {key: number(cell) for key, cell in zip(self._columns[1:], cells[1:], strict=True)}
+        values = {key: value for key, value in told.items() if value is not None}  # or "No log"
+        if values:
+            self._last = step
+            yield Point(step, values, line.number, line.rank, line.time)
 
     def finish(self) -> Iterator[Item]:
         """What is still held: its step is that of the bar before, or its count."""
@@ -219,7 +239,15 @@ FORMAT = LineFormat(
     name="transformers",
     title="Transformers",
     parser=by_rank(TransformersDict),
-    needles=("{'", "%|", "Total optimization steps", "checkpoint", "global step", "OVERFLOW!"),
+    needles=(
+        "{'",
+        "%|",
+        "Total optimization steps",
+        "checkpoint",
+        "global step",
+        "OVERFLOW!",
+        "\t",
+    ),
     names={
         "loss": ("loss", 1.0),
         "train_speed(s/it)": ("step_time", 1.0),

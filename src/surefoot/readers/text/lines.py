@@ -17,14 +17,19 @@ _ESCAPES = re.compile(
 _BACKSPACES = "\x08"
 
 
-def lines(source: Source) -> Iterator[Line]:
+def lines(source: Source, most: int | None = None) -> Iterator[Line]:
     """The lines of a file, one at a time; the last one may lack its end.
 
     Lines end in LF, CRLF or CR: what a progress bar draws over itself are lines of their own. A
     line longer than :data:`LONGEST` is cut there.
+
+    Args:
+        source: the file.
+        most: characters after which it is read no further, for those who only look at it: a line
+            need not end.
     """
     prefixes = Prefixes()
-    for number, text in _raw_lines(source):
+    for number, text in _raw_lines(source, most):
         yield from clean(number, text, prefixes)
 
 
@@ -39,11 +44,12 @@ def clean(number: int, text: str, prefixes: Prefixes) -> tuple[Line, ...]:
     return tuple(prefixes.take(number, piece) for piece in text.split("\r") if piece.strip())
 
 
-def _raw_lines(source: Source) -> Iterator[tuple[int, str]]:
+def _raw_lines(source: Source, most: int | None) -> Iterator[tuple[int, str]]:
     decode = decoder(encoding_of(source.head)).decode
-    number, held, length = 0, [], 0
+    number, held, length, taken = 0, [], 0, 0
     for chunk in source.chunks():
         text = decode(chunk)
+        taken += len(text)
         first, *rest = text.split("\n")
         if length < LONGEST:
             held.append(first[: LONGEST - length])
@@ -52,6 +58,8 @@ def _raw_lines(source: Source) -> Iterator[tuple[int, str]]:
             number += 1
             yield number, "".join(held)
             held, length = [piece[:LONGEST]], len(piece)
+        if most is not None and taken > most:
+            break
     held.append(decode(b"", True)[: max(0, LONGEST - length)])
     if last := "".join(held):
         yield number + 1, last

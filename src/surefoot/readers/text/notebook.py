@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 _BEGINS = re.compile(rb'\s*\{\s*"(?:cells|metadata|nbformat|nbformat_minor|worksheets)"\s*:')
+_CELL = re.compile(r"<t[hd][^<>]{0,200}>([^<>]{0,200})</t[hd]>")
 _SIGNS = (b'"cell_type"', b'"nbformat"')
 
 
@@ -18,8 +19,9 @@ def is_notebook(head: bytes) -> bool:
 def printed(notebook: bytes) -> bytes | None:
     """What the cells of a notebook printed, one output after another, as UTF-8.
 
-    Standard output, standard error and plain-text results, in the order of the cells. None if the
-    bytes are no notebook after all, or a damaged one.
+    Standard output, standard error and plain-text results, in the order of the cells; of tables
+    shown as HTML, as the Transformers trainer shows its losses, the cells, with tabs between them.
+    None if the bytes are no notebook after all, or a damaged one.
     """
     try:
         document = json.loads(notebook)
@@ -49,8 +51,21 @@ def _dicts(items: object) -> Iterator[dict[str, Any]]:
 
 def _text(output: dict[str, Any]) -> str:
     data = output.get("data")
+    table = _table(data.get("text/html")) if isinstance(data, dict) else ""
+    if table:
+        return table
     shown = data.get("text/plain") if isinstance(data, dict) else None
     text = output.get("text", shown)
     if isinstance(text, list):
         return "".join(part for part in text if isinstance(part, str))
     return text if isinstance(text, str) else ""
+
+
+def _table(html: object) -> str:
+    """The rows of a table of HTML that tells steps, as lines; empty if it is none."""
+    parts = html if isinstance(html, list) else [html]
+    text = "".join(part for part in parts if isinstance(part, str))
+    if "<table" not in text or "<th>Step</th>" not in text:
+        return ""
+    rows = [_CELL.findall(row) for row in text.split("</tr>")]
+    return "".join("\t".join(cell.strip() for cell in row) + "\n" for row in rows if row)

@@ -16,6 +16,10 @@ from surefoot.readers.text.notebook import is_notebook, printed
 
 HEAD = 64 * 1024
 CHUNK = 1 << 20
+LEAST = 4096
+"""Bytes that a new member of a packed file is given first."""
+MOST_EMPTY = 10_000
+"""Members in a row that may hold nothing."""
 MOST_WHOLE = 512 << 20
 """Largest document, unpacked, that is read whole (JSON, YAML): memory stays bounded."""
 
@@ -237,8 +241,14 @@ class _Unpacked:
 
     def __init__(self, raw: IO[bytes], packing: str) -> None:
         self._raw, self._packing = raw, packing
+        self._held, self._at = b"", 0  # bytes of the file, and how many of them were handed on
+        self._empty = 0  # members in a row that hold nothing
+        self._begin()
+
+    def _begin(self) -> None:
         self._decoder = self._new()
         self._pending = b""
+        self._share = LEAST
 
     def _new(self) -> Any:
         if self._packing == "gzip":
@@ -248,18 +258,33 @@ class _Unpacked:
         # What a stream made with -9 needs is 65 MB; a forged one may ask for 4 GB.
         return lzma.LZMADecompressor(memlimit=256 << 20)
 
+    def _more(self) -> bool:
+        """Whether bytes are left that were not handed on."""
+        if self._at >= len(self._held):
+            self._held, self._at = self._raw.read(CHUNK), 0
+        return bool(self._held)
+
     def read(self, size: int) -> bytes:
         while True:
             if self._decoder.eof:
-                rest = self._decoder.unused_data or self._raw.read(CHUNK)
-                if not rest.strip(b"\0"):
+                self._at -= len(self._decoder.unused_data)
+                if not self._more():
                     return b""
-                self._decoder, self._pending = self._new(), rest
+                if not self._held[self._at] and not self._held[self._at :].strip(b"\0"):
+                    return b""
+                self._empty += 1
+                if self._empty > MOST_EMPTY:
+                    raise ValueError(f"more than {MOST_EMPTY:,} parts that hold nothing")
+                self._begin()
             if not self._pending and getattr(self._decoder, "needs_input", True):
-                self._pending = self._raw.read(CHUNK)
-                if not self._pending:
+                if not self._more():
                     raise EOFError("its end is missing")
+                # Little at first: what a short member leaves over is copied each time.
+                self._pending = self._held[self._at : self._at + self._share]
+                self._at += len(self._pending)
+                self._share = min(CHUNK, 2 * self._share)
             out = self._decoder.decompress(self._pending, size)
             self._pending = getattr(self._decoder, "unconsumed_tail", b"")
             if out:
+                self._empty = 0
                 return cast(bytes, out)

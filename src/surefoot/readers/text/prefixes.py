@@ -52,6 +52,8 @@ class Prefixes:
         """The line without what was put before it; its rank and time, if that said so."""
         rank: int | None = None
         time: float | None = None
+        if text[:1] == "`" and len(text) > 2 and text.rstrip()[-1:] == "`":
+            text = text.rstrip().strip("`")  # quoted as code in a document
         if text[:40].lstrip(" ")[:1] == "{" and _SHIPPED.match(text):
             text = _payload(text)
         for _ in range(6):  # nested at most so deep; each turn takes something off

@@ -148,7 +148,9 @@ def _flags(words: list[str], line: int, into: Document) -> None:
         flag = _FLAG.match(text) if not marks.is_open(text[:2]) else None
         pair = _PAIR.match(text) if name is None or values or flag else None
         if flag is None and pair is None and text:
-            if name is not None:
+            if name is not None and marks.is_open(text) and marks.is_more(text):
+                into.loose.append((marks.line_of(word) or line, marks.shown(text)))
+            elif name is not None:
                 values.append(text)
             elif marks.is_open(text):
                 into.loose.append((marks.line_of(word) or line, marks.shown(text)))

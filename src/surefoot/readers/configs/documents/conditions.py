@@ -20,11 +20,13 @@ def truth(words: list[str]) -> bool | None:
     Args:
         words: of ``[ a = b ]``, ``[[ a == b ]]`` or ``test a = b``, expanded.
     """
+    if words and words[-1] in ("then", "do"):
+        words = words[:-1]
+    if "&&" in words or "||" in words:
+        return _several(words)
     if words and words[0] == "!":
         inner = truth(words[1:])
         return None if inner is None else not inner
-    if words and words[-1] in ("then", "do"):
-        words = words[:-1]
     if len(words) >= 2 and (words[0], words[-1]) in (("[", "]"), ("[[", "]]")):
         words = words[1:-1]
     elif words and words[0] == "test":
@@ -37,6 +39,25 @@ def truth(words: list[str]) -> bool | None:
         inner = _plain(words[1:])
         return None if inner is None else not inner
     return _plain(words)
+
+
+def _several(words: list[str]) -> bool | None:
+    """Tests joined by ``&&`` or ``||``, but not by both; also inside one pair of brackets."""
+    if ("&&" in words and "||" in words) or "(" in words:
+        return None
+    joint = "&&" if "&&" in words else "||"
+    inside = words[0] == "[[" and words[-1] == "]]" and words.count("[[") == 1
+    parts: list[list[str]] = [[]]
+    for word in words[1:-1] if inside else words:
+        if word == joint:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    found = [truth(["[[", *part, "]]"] if inside else part) for part in parts]
+    decisive = joint == "||"
+    if decisive in found:
+        return decisive
+    return None if None in found else not decisive
 
 
 def _plain(words: list[str]) -> bool | None:

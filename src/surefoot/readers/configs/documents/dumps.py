@@ -6,7 +6,8 @@
       adam_beta1 ...................................... 0.9
     -------------------- end of arguments ---------------------
 
-So print transformers' examples, one argument a line: ``TrainingArguments(``, ``adam_beta1=0.9,``.
+So print transformers' examples, one argument a line: ``TrainingArguments(``, ``adam_beta1=0.9,``;
+before version 4.10 all in one line.
 """
 
 import re
@@ -23,6 +24,8 @@ _HOW = re.compile(r"(?<=.)(updated|default)$")  # GPT-NeoX says where a value is
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,12}m")
 _JSON = re.compile(r"\s{2,4}json = (?=\{)")
 _CALL = re.compile(r"(?:^|\s)(?:Seq2Seq)?TrainingArguments\(\s*$")
+_ONE_LINE = re.compile(r"TrainingArguments\((?=[A-Za-z_]\w{0,80}=)([^\n)]{0,20000})\)")
+_NEXT = re.compile(r"(?:^|, )([A-Za-z_]\w{0,80})=")
 _PAIR = re.compile(r"\s{0,4}([A-Za-z_]\w{0,80})=(.*?),?\s*$")
 _MEMBER = re.compile(r"[A-Z]\w{0,60}\.([A-Z_0-9]{1,60})$")
 _LONGEST = 4000
@@ -70,6 +73,8 @@ def _last_call(text: str) -> list[tuple[int, str, str]] | None:
     found: list[tuple[int, str, str]] | None = None
     if "TrainingArguments(" not in text:
         return None
+    if (told := _in_one_line(text)) is not None:
+        return told
     reading = False
     for number, line in _lines_near(text):
         if _CALL.search(line):
@@ -80,6 +85,18 @@ def _last_call(text: str) -> list[tuple[int, str, str]] | None:
             if pair is not None:
                 found.append((number, pair[1], pair[2]))
     return found
+
+
+def _in_one_line(text: str) -> list[tuple[int, str, str]] | None:
+    calls = list(_ONE_LINE.finditer(text))
+    if not calls:
+        return None
+    line = text.count("\n", 0, calls[-1].start()) + 1
+    pieces = _NEXT.split(calls[-1][1])[1:]
+    return [
+        (line, name, value.strip("'\"") if value[:1] in "'\"" else value)
+        for name, value in zip(pieces[::2], pieces[1::2], strict=True)
+    ]
 
 
 def _member(text: str) -> object:

@@ -53,6 +53,8 @@ class Variables:
             self._budget -= sum(map(len, pieces))
             if self._budget < 0:
                 raise OverflowError("the variables of the script unfold to too much")
+            if not pieces:
+                continue  # an empty array is no word, even in quotes
             if kind == "text" or quoted:
                 solid = True
                 word += pieces[:1]
@@ -94,6 +96,10 @@ class Variables:
             return marks.opened(f"$(({text.strip()[:60]}))")
 
     def _variable(self, text: str, depth: int) -> Value:
+        if text[:1] == "#" and len(text) > 1:
+            array = self.values.get(text[1:].removesuffix("[@]").removesuffix("[*]"))
+            if isinstance(array, list) and text[-1] == "]" and not any(map(marks.is_open, array)):
+                return str(len(array))
         name, operator, rest = _split(text)
         self.used.add(name)
         value = self.values.get(name)

@@ -89,6 +89,8 @@ def _launched(document: Document) -> Iterator[Hint]:
         "ntasks": "world_size",
     }
     for name, leaf in document.launcher.items():
+        if name == "mixed_precision" and leaf.value in ("bf16", "fp16", "fp8"):
+            yield Hint("precision.compute", leaf.value, f"--{name} {leaf.value}", leaf.line, "flag")
         field = names.get(name)
         if field and not leaf.open and isinstance(leaf.value, int) and leaf.value is not True:
             flag = f"--{name} {leaf.value}"

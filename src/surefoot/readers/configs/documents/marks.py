@@ -9,7 +9,14 @@ OPEN, SHUT = "\ue000", "\ue001"
 LINE, LINE_END = "\ue002", "\ue003"
 _SPACE = "\ue004"  # inside a mark, so that it is not split
 
+MORE = "more of "
+"""What the name of a mark begins with that stands for further flags or nothing."""
+
 _OPEN = re.compile(f"{OPEN}([^{SHUT}]*){SHUT}")
+_FLAGS = re.compile(
+    r"\$(?:\{?[@*]\}?|\{?\w*(?:ARGS?|OPTS?|OPTIONS?|FLAGS?|ARGUMENTS?)(?:\[[@*]\])?\}?)",
+    re.IGNORECASE,
+)
 _LINE = re.compile(f"{LINE}([0-9]+){LINE_END}")
 _LEADING = re.compile(f"(?:{LINE}[0-9]+{LINE_END})+")
 _ANY = re.compile("[\ue000-\ue004]")
@@ -55,6 +62,14 @@ def is_open(text: str) -> bool:
 def without_open(text: str) -> str:
     """The text without what is unresolved in it."""
     return _OPEN.sub("", text)
+
+
+def is_more(text: str) -> bool:
+    """Whether the text is one mark that stands for further flags or nothing."""
+    names = open_names(text)
+    if len(names) != 1 or without_open(text):
+        return False
+    return names[0].startswith(MORE) or _FLAGS.fullmatch(names[0].partition(":")[0]) is not None
 
 
 def open_names(text: str) -> list[str]:

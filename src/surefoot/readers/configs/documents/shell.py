@@ -6,6 +6,7 @@ program stays open: a mark in the text says which variable it was (see ``marks``
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from surefoot.readers.configs.documents import marks
@@ -55,6 +56,17 @@ class _Branches:
     outer: bool = False  # what encloses it is skipped
 
 
+@dataclass(slots=True)
+class _Chain:
+    """Commands behind a test, joined by ``&&`` and ``||``."""
+
+    holds: bool | None  # whether the test does
+    link: str  # before the next command
+    line: int
+    before: dict[str, Value]
+    ends: dict[str, dict[str, Value]] = field(default_factory=dict)
+
+
 class Script:
     """A script that was followed.
 
@@ -74,6 +86,7 @@ class Script:
         self._variables.values |= _slurm(lexer.comments)
         self._stack: list[_Branches] = []
         self._words = self._copies = 0
+        self._chain: _Chain | None = None
         self._run(tokens)
         self.variables = self._variables.values
         self.used = self._variables.used
@@ -96,8 +109,10 @@ class Script:
                 continue
             if token.kind == "here":
                 self._here(token)
+            elif token.text in ("&&", "||") and token.kind == "op" and _conditional(command):
+                command.append(token)
             elif token.kind == "line" or (token.kind == "op" and token.text in _ENDS):
-                self._command(command)
+                self._link(command, token.text)
                 command = []
                 if token.text in (";;", ";;&") and self._stack and self._stack[-1].kind == "case":
                     self._next_case(self._stack[-1])
@@ -113,6 +128,35 @@ class Script:
                 if number == len(tokens) - 1:
                     break
         self._command(command)
+
+    def _link(self, tokens: list[Token], end: str) -> None:
+        """A command that may stand in a chain: ``[ -n "$A" ] && B=1 || B=2``."""
+        chain = self._chain
+        if chain is None:
+            if end in ("&&", "||") and _is_test(tokens) and not self._skipping():
+                before = dict(self._variables.values)
+                self._chain = _Chain(self._truth(tokens), end, tokens[0].line, before)
+            else:
+                self._command(tokens)
+            return
+        if end in ("&&", "||") and _is_test(tokens):
+            other = self._truth(tokens)
+            both = chain.holds is True and other is True and chain.link == "&&"
+            either = chain.holds is False and chain.link == "&&"
+            chain.holds, chain.link = True if both else False if either else None, end
+            return
+        if chain.holds is not (chain.link == "||"):  # true, or not known
+            self._variables.values = dict(chain.before if chain.holds is None else
+                                          self._variables.values)  # fmt: skip
+            self._command(tokens)
+            chain.ends[chain.link] = self._variables.values
+        if end in ("&&", "||") and tokens:
+            chain.link = end
+            return
+        self._chain = None
+        if chain.holds is None:
+            ends = [chain.ends.get("&&", chain.before), chain.ends.get("||", chain.before)]
+            self._variables.values = self._merged(ends, chain.line)
 
     def _command(self, tokens: list[Token]) -> None:
         while tokens and tokens[0].kind == "word" and tokens[0].bare in _KEYWORDS:
@@ -258,7 +302,8 @@ class Script:
             elif all(_bare(value) == _bare(first) for value in values) and first is not None:
                 merged[name] = first
             else:
-                merged[name] = marks.opened(_either(name, values, line))
+                shared = _shared(name, values, line)
+                merged[name] = shared or marks.opened(_either(name, values, line))
         return merged
 
     def _loop(self, tokens: list[Token]) -> None:
@@ -349,6 +394,19 @@ def _first_pattern(command: list[Token]) -> int:
     return len(command)
 
 
+def _conditional(command: list[Token]) -> bool:
+    """Whether a condition is being read, which may hold several tests."""
+    if not command:
+        return False
+    if command[0].bare == "[[":
+        return all(token.bare != "]]" for token in command)
+    return command[0].bare in ("if", "elif", "while", "until")
+
+
+def _is_test(command: list[Token]) -> bool:
+    return bool(command) and command[0].bare in ("[", "[[", "test")
+
+
 def _inside(command: list[Token]) -> bool:
     return any(token.kind == "op" and token.text in ("(", "<(", ">(") for token in command)
 
@@ -384,6 +442,38 @@ def _either(name: str, values: list[Value | None], line: int) -> str:
     words = dict.fromkeys("not set" if v is None else marks.shown(str(v)) for v in values)
     told = " or ".join(words) if sum(map(len, words)) <= 60 else "set differently"
     return f"${name}: {told}, by the condition in line {line}"
+
+
+def _shared(name: str, values: list[Value | None], line: int) -> Value | None:
+    """Flags that all branches begin with, and a mark for those that only some go on with."""
+    more = marks.opened(f"{marks.MORE}${name}, by the condition in line {line}")
+    if any(isinstance(value, list) for value in values):
+        lists = [value if isinstance(value, list) else [value] if value else [] for value in values]
+        first = lists[0][: _common(lists)]
+        starts = [rest[0] for some in lists if (rest := some[len(first) :])]
+        return [*first, more] if all(map(_begins_a_flag, starts)) else None
+    texts = [value if isinstance(value, str) else "" for value in values]
+    # Each begins with the line where it was put together, then with that of its first flag.
+    lead = max((marks.leading(text) for text in texts), key=len)
+    texts = [text[len(marks.leading(text)) :] for text in texts]
+    head = texts[0][: _common(texts)]
+    if any(text[len(head) :][:1].strip() for text in texts) and not head[-1:].isspace():
+        head = head[: len(head) - len(head.split()[-1])] if head.strip() else ""
+    starts = [rest for text in texts if (rest := marks.without_lines(text[len(head) :]).strip())]
+    return f"{lead}{head} {more}" if all(map(_begins_a_flag, starts)) else None
+
+
+def _common(values: Sequence[Sequence[str]]) -> int:
+    """How much they begin with in common."""
+    first = values[0]
+    for length, pieces in enumerate(zip(*values, strict=False)):
+        if any(piece != pieces[0] for piece in pieces):
+            return length
+    return min(map(len, values)) if first else 0
+
+
+def _begins_a_flag(text: str) -> bool:
+    return marks.without_lines(text).lstrip()[:2] == "--" or marks.MORE in text[:40]
 
 
 def _bare(value: Value | None) -> object:

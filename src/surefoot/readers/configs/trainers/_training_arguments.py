@@ -75,7 +75,17 @@ KEYS: Mapping[str, str | To] = {
     "eval_steps": To("interval.evaluate", _steps),
     "dataloader_num_workers": "data.workers",
     "world_size": "parallelism.world_size",
+    "block_size": "architecture.sequence_length",
+    "max_seq_length": "architecture.sequence_length",
+    # The examples without a Trainer, which accelerate starts.
+    "max_train_steps": To("schedule.steps", _positive),
+    "num_warmup_steps": "schedule.warmup_steps",
+    "checkpointing_steps": To("interval.checkpoint", lambda v: v if isinstance(v, int) else None),
 }
+
+NO_TRAINER = frozenset({"max_train_steps", "num_warmup_steps", "checkpointing_steps",
+                        "with_tracking"})  # fmt: skip
+"""Arguments of examples that have a loop of their own: nothing of TrainingArguments applies."""
 
 KNOWN = frozenset(
     """

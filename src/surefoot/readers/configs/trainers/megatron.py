@@ -117,6 +117,7 @@ class Megatron(ConfigFormat):
         "main_params_dtype": To("precision.master", words.number_format),
         "exp_avg_dtype": To("precision.moments", words.number_format),
         "initial_loss_scale": "precision.initial_loss_scale",
+        "min_scale": "precision.min_loss_scale",
         "min_loss_scale": "precision.min_loss_scale",
         "loss_scale_window": "precision.loss_scale_window",
         "hysteresis": "precision.loss_scale_hysteresis",
@@ -281,6 +282,10 @@ class Megatron(ConfigFormat):
             draft.unsay("schedule.warmup_steps")
         elif draft.number("train_iters"):
             draft.unsay("schedule.warmup_samples")
+        tokens, iters = draft.number("train_tokens"), draft.number("train_iters")
+        whole, length = draft.number("global_batch_size"), draft.number("seq_length")
+        if tokens and iters and whole and length and tokens / (whole * length) < iters:
+            draft.unsay("schedule.steps")  # it stops at the tokens; the steps are a far limit
         for unit in ("iters", "samples"):
             key = f"lr_wsd_decay_{unit}"
             if draft.has(key):

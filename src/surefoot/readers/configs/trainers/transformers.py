@@ -168,6 +168,7 @@ class Transformers(ConfigFormat):
             key = next(k for k in ("hidden_act", "hidden_activation", "activation_function")
                        if draft.has(k))  # fmt: skip
             draft.say("architecture.activation", gated, key)
+        _overrides(draft)
         if draft.has("rms_norm_eps"):
             draft.say("architecture.norm", "rmsnorm", "rms_norm_eps")
         elif draft.has("layer_norm_eps") or draft.has("layer_norm_epsilon"):
@@ -191,6 +192,8 @@ class Transformers(ConfigFormat):
 
     def trainer(self, draft: Draft) -> str:
         """The Trainer, where there are arguments."""
+        if any(key in draft.leaves for key in arguments.NO_TRAINER):
+            return "accelerate"
         return "transformers Trainer" if _has_arguments(draft) else self.title
 
     def filled(self, spec: Mapping[str, Any], draft: Draft) -> Mapping[str, Any]:
@@ -208,7 +211,18 @@ class Transformers(ConfigFormat):
         return found
 
 
+def _overrides(draft: Draft) -> None:
+    """``--config_overrides n_embd=8192,n_layer=64`` of the examples that train from scratch."""
+    for pair in str(draft.value("config_overrides", "")).split(","):
+        name, equals, value = pair.partition("=")
+        to = Transformers.keys.get(name.strip())
+        if equals and isinstance(to, str) and to.startswith("architecture."):
+            draft.say(to, value.strip(), "config_overrides")
+
+
 def _has_arguments(draft: Draft) -> bool:
+    if any(key in draft.leaves for key in arguments.NO_TRAINER):
+        return False
     wanted = arguments.SIGNS | {"learning_rate", "max_steps", "gradient_accumulation_steps"}
     return any(key in draft.leaves for key in wanted)
 
