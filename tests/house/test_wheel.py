@@ -128,6 +128,20 @@ def test_a_report_without_torch(base, tmp_path):
     assert "plotly" in page.lower()
 
 
+def test_a_log_and_a_configuration_without_torch(base, tmp_path):
+    lines = [f"iter {i}: loss {4 - i / 100:.4f}, time 300.00ms, mfu 30.00%" for i in range(40)]
+    (tmp_path / "train.log").write_text("\n".join(lines))
+    done = call(base, "surefoot", "diagnose", "train.log", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "read as  nanoGPT" in done.stdout
+    (tmp_path / "args.txt").write_text("--num-layers 12\n--hidden-size 768\n--lr 3e-4\n")
+    done = call(base, "surefoot", "check", "args.txt", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "optimizer.learning_rate" in done.stdout
+    done = call(base, "surefoot", "explain", "CFG001", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -123,3 +123,22 @@ def test_files_that_begin_alike_and_differ_are_doubted(write):
     (problem,) = read_run(folder).problems
     assert problem.startswith("2 files begin at step 1 and tell different things of it")
     assert read_run(write({"b.out": lines(51, 60)})).problems == ()
+
+
+def test_tables_of_one_metric_each_are_joined(write):
+    """As a tracker exports its charts: each with its own count of calls beside the step."""
+    table = '"Step","{0} - _step","{0} - {1}"\n"1","11","{2}"\n"2","12","{3}"\n'
+    folder = write(
+        {
+            "a.csv": table.format("sun-1", "train/loss", 2.5, 2.25),
+            "b.csv": table.format("sun-1", "train/grad_norm", 1.5, "NaN"),
+            "c.csv": table.format("sun-1", "eval/loss", 3.5, 3.25),
+        }
+    )
+    run = read_run(folder)
+    assert column(run, "step") == [1, 2]
+    assert column(run, "loss") == [2.5, 2.25]
+    assert column(run, "grad_norm")[0] == 1.5
+    assert column(run, "validation_loss") == [3.5, 3.25]
+    assert len(run.reading["attempts"]) == 1
+    assert run.problems == ()

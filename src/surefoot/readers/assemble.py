@@ -53,7 +53,7 @@ def assemble(
     chosen, left = one_family(read)
     chosen, repeated = without_repeats(in_order(chosen))
     frame, added = united([gathered.frame for _, gathered, _ in chosen])
-    told = [*problems, *doubt_of(chosen)]
+    told = [*problems, *doubt_of(chosen, added)]
     names: dict[str, Name] = {}
     facts: dict[str, Any] = {}
     events: list[Event] = []

@@ -69,9 +69,13 @@ def without_repeats(read: Sequence[Read]) -> tuple[list[Read], list[Read]]:
     return [i for i in read if id(i) in stays], [i for i in read if id(i) not in stays]
 
 
-def doubt_of(read: Sequence[Read]) -> list[str]:
+def doubt_of(read: Sequence[Read], added: Sequence[int]) -> list[str]:
     """A word of doubt where files begin at one step and none repeats another: several runs?"""
-    begins = Counter(_span(item)[0] for item in read)
+    begins = Counter(
+        _span(item)[0]
+        for place, (item, before) in enumerate(zip(read, added, strict=True))
+        if before or not place  # the others were joined
+    )
     step, count = begins.most_common(1)[0]
     if count < 2:
         return []
@@ -84,16 +88,17 @@ def doubt_of(read: Sequence[Read]) -> list[str]:
 def united(frames: Sequence["polars.DataFrame"]) -> tuple["polars.DataFrame", list[int]]:
     """All rows, and what was added to the attempts of each frame.
 
-    Files that tell other quantities of the same steps are joined; files that tell the same ones
-    are taken as attempts, one after another.
+    Files that tell other quantities of the same steps are joined, also where what they share (the
+    epoch, say) is the same; files that tell the same quantities are taken as attempts, one after
+    another.
     """
     import polars as pl
 
     whole, added = frames[0], [0]
     for frame in frames[1:]:
         common = set(whole.columns) & set(frame.columns) - {"step", "attempt", "timestamp"}
-        if not common:
-            extra = frame.drop("timestamp", strict=False).drop("attempt")
+        if not common or _beside(whole, frame, sorted(common)):
+            extra = frame.drop("timestamp", strict=False).drop("attempt", *common)
             extra = extra.unique("step", keep="last")
             whole = whole.join(extra, on="step", how="full", coalesce=True).sort("attempt", "step")
             whole = whole.with_columns(pl.col("attempt").fill_null(0))
@@ -106,6 +111,20 @@ def united(frames: Sequence["polars.DataFrame"]) -> tuple["polars.DataFrame", li
         )
         added.append(after)
     return whole, added
+
+
+def _beside(whole: "polars.DataFrame", frame: "polars.DataFrame", common: Sequence[str]) -> bool:
+    """Whether a frame tells more of the same steps: all that the two share is the same there."""
+    if "loss" in common or not set(frame.columns) - set(whole.columns):
+        return False
+    both = frame.join(whole, on="step", suffix=" other")
+    if not len(both):
+        return False
+    for column in common:
+        mine, theirs = both[column], both[f"{column} other"]
+        if not ((mine == theirs) | mine.is_null() | theirs.is_null()).all():
+            return False
+    return True
 
 
 def _began(item: Read) -> float | None:

@@ -110,7 +110,7 @@ def _main_run(words: list[str]) -> list[str]:
         text = marks.without_lines(word)
         redirect = None if target else _REDIRECT.match(text)
         if redirect is not None:
-            target = redirect[1] in ("", "&") and text[-2:-1] != "&"
+            target = redirect[1] in ("", "&") and not text[-1:].isdigit()
         elif target:
             target = False
         elif text in (";", "|", "|&", "||", "&&", "&"):

@@ -141,9 +141,12 @@ class Script:
             return
         if end in ("&&", "||") and _is_test(tokens):
             other = self._truth(tokens)
-            both = chain.holds is True and other is True and chain.link == "&&"
-            either = chain.holds is False and chain.link == "&&"
-            chain.holds, chain.link = True if both else False if either else None, end
+            decisive = chain.link == "||"
+            if decisive in (chain.holds, other):
+                chain.holds = decisive
+            elif None in (chain.holds, other):
+                chain.holds = None
+            chain.link = end
             return
         if chain.holds is not (chain.link == "||"):  # true, or not known
             self._variables.values = dict(chain.before if chain.holds is None else

@@ -222,4 +222,4 @@ use_z_loss valid_data_exact_num_epochs wandb_group wandb_id wandb_mode wandb_res
 z_loss_strength
 """.split()
 )
-"""Of forks, late and very early versions: LLM-jp, Swallow, swiss-ai, Pai-Megatron-Patch, MindSpeed, ROCm's."""
+"""Of forks (LLM-jp, swiss-ai, Pai-Megatron-Patch, MindSpeed, ROCm), of early and late versions."""
