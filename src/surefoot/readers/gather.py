@@ -165,7 +165,10 @@ class Gatherer:
             return name.column
         from surefoot.readers.names import split_unit
 
-        own = split_unit(key)[0] or key
+        # A key of no Latin letter stays as it is, but for halves of characters that JSON may hold.
+        own = split_unit(key)[0] or key.encode("utf-8", "replace").decode()
+        if own in ("step", "attempt"):  # columns of the table itself
+            own = f"{own}_told"
         if own == name.column:
             own = f"{own}_2"
         self._columns.setdefault(own, Name(own, name.factor, key, False))

@@ -173,6 +173,57 @@ def test_flags_behind_a_variable_have_the_line_where_they_stand():
     assert lines(text) == {"a": 1, "b": 2, "c": 3, "d": 4}
 
 
+@pytest.mark.parametrize("quote", ["", "'"])
+def test_a_configuration_held_in_a_variable(read, quote):
+    clip = "0.5" if quote else "$CLIP"
+    found = read(
+        f"CLIP=0.5\nDS=$(cat <<{quote}EOF{quote}\n{{\n"
+        f'  "zero_optimization": {{"stage": 2}},\n  "gradient_clipping": {clip}\n}}\nEOF\n)\n'
+        'echo "$DS" > ds.json\n'
+        "deepspeed run_clm.py --num_train_epochs 1 --deepspeed ds.json --warmup_ratio 0.1\n"
+    )
+    assert [file.format for file in found.files] == ["transformers", "deepspeed"]
+    assert found.spec.optimizer.clip_norm == 0.5
+    assert place(found, "optimizer.clip_norm") == (5, "gradient_clipping")
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "while [[ $# -gt 0 ]]; do\n  case $1 in\n  --lr) LR=$2;;\n  *) LR=9;;\n  esac\ndone",
+        'while [ "$1" != "" ]; do\n  LR=$2\n  shift\ndone',
+        "while getopts 'l:' name; do\n  case $name in l) LR=$OPTARG;; esac\ndone",
+        'for arg in "$@"; do\n  LR=$arg\ndone',
+    ],
+)
+def test_a_script_is_read_as_if_nothing_was_given_to_it(loop):
+    assert flags(f"LR=3e-4\n{loop}\npython t.py --lr $LR --clip ${{1:-2}}\n") == {
+        "lr": 3e-4, "clip": 2,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cut", "want"),
+    [("${A//_}", "20tok.sh"), ("${A/_/-}", "2-0_tok.sh"), ("${A%.sh}", "2_0_tok"),
+     ("${A%%_*}", 2), ("${A%_*}", "2_0"), ("${A#2_}", "0_tok.sh"), ("${A##*_}", "tok.sh"),
+     ("${A#*_}", "0_tok.sh"), ("${A%nothing}", "2_0_tok.sh")],
+)  # fmt: skip
+def test_parts_of_a_variable(cut, want):
+    assert flags(f"A=2_0_tok.sh\np.py --a {cut}\n") == {"a": want}
+
+
+def test_sums_of_numbers_whose_underscores_were_taken_off():
+    text = "T=2_000_000\nT=${T//_}    # for bash\np.py --a $((T/1000)) --b ${T/[0-9]/x}\n"
+    found = flags(text)
+    assert found["a"] == 2000
+    assert "not known" in found["b"]
+
+
+@pytest.mark.parametrize(("word", "want"), [("true", 2), ("false", 3)])
+def test_conditions_that_are_a_word(word, want):
+    assert flags(f"X={word}\nif $X; then A=2; else A=3; fi\np.py --a $A\n") == {"a": want}
+
+
 def test_conditions_around_many_variables_are_bounded(read):
     text = "".join(f"V{i}=1\n" for i in range(3000)) + "if [ $X ]; then A=1; fi\n" * 3000 + "--b 1"
     start = time.process_time()
@@ -185,7 +236,8 @@ def test_an_example_with_a_loop_of_its_own_has_no_trainers_defaults(read):
     found = read(
         "accelerate launch --mixed_precision bf16 --num_processes=8 run_clm_no_trainer.py \\\n"
         "  --block_size 512 --per_device_train_batch_size 4 --learning_rate 1e-4 \\\n"
-        "  --max_train_steps 900 --num_warmup_steps 30 --checkpointing_steps epoch --with_tracking\n"
+        "  --max_train_steps 900 --num_warmup_steps 30 --checkpointing_steps epoch \\\n"
+        "  --with_tracking\n"
     )
     assert found.findings == ()
     assert found.spec.trainer == "accelerate"

@@ -413,3 +413,38 @@ def test_a_printed_default_does_not_contradict_another_file(read):
                         "clip_grad ....................................... 0.7")  # fmt: skip
     (finding,) = read(asked, config).findings
     assert (finding.severity, finding.place.field) == ("error", "optimizer.clip_norm")
+
+
+def test_one_expert_is_a_dense_model(read):
+    found = read("--lr 1e-4 --num-experts 1 --moe-loss-coeff 0.01 --clip-grad 1 --num-layers 2\n")
+    assert found.spec.architecture.experts is None
+    assert found.spec.loss.balance_weight is None
+    found = read("--lr 1e-4 --num-experts 4 --moe-loss-coeff 0.01 --clip-grad 1 --num-layers 2\n")
+    assert (found.spec.architecture.experts, found.spec.loss.balance_weight) == (4, 0.01)
+
+
+def test_a_run_that_ends_at_its_tokens(read):
+    flags = "--lr 1 --clip-grad 1 --global-batch-size 8 --seq-length 100 --train-tokens 80000 "
+    assert read(flags + "--train-iters 500\n").spec.schedule.steps == 100
+    assert read(flags + "--train-iters 50\n").spec.schedule.steps == 50
+
+
+def test_flags_of_forks_and_of_the_first_versions(read):
+    found = read(
+        "--model-parallel-size 2 --batch-size 4 --num-layers 8 --lr 1e-4 --train-iters 200 "
+        "--warmup 0.05 --fp16 --min-scale 2 --clip-grad 1\n"
+    )
+    assert found.findings == ()
+    spec = found.spec
+    assert (spec.schedule.warmup_fraction, spec.schedule.warmup_steps) == (0.05, 10)
+    assert (spec.precision.min_loss_scale, spec.parallelism.tensor) == (2.0, 2)
+    found = read(
+        "--tensor-model-parallel-size 2 --lr 1e-4 --z-loss 1e-4 --wandb-name trial --qk-norm "
+        "--n-shared-experts 1 --num-experts 8 --moe-intermediate-size 256 --moe-tp-extend-ep "
+        "--use-rope-scaling --attn-logit-softcapping 50 --goldfish-loss\n"
+    )
+    assert found.findings == ()
+    spec = found.spec
+    assert (spec.name, spec.loss.z_loss_weight, spec.architecture.qk_norm) == ("trial", 1e-4, True)
+    assert (spec.architecture.shared_experts, spec.architecture.expert_ff_width) == (1, 256)
+    assert spec.architecture.attention_softcap == 50.0

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from surefoot.errors import ConfigError
+
 from .conftest import place, stated
 
 MODEL = {
@@ -371,3 +373,93 @@ def test_arguments_win_over_accelerates_file(read):
     assert "transformers's value is used" in finding.message
     assert found.spec.precision.compute == "bf16"
     assert found.spec.parallelism.world_size == 2
+
+
+def test_arguments_printed_in_one_line(read):
+    """As transformers before 4.10 wrote them into a log."""
+    text = (
+        "05/02/2021 10:00:00 - INFO - __main__ -   Training/evaluation parameters "
+        "TrainingArguments(output_dir=out, do_train=True, evaluation_strategy=IntervalStrategy.NO, "
+        "per_device_train_batch_size=4, gradient_accumulation_steps=2, learning_rate=3e-05, "
+        "adam_beta2=0.98, max_grad_norm=0.7, num_train_epochs=2.0, max_steps=-1, "
+        "lr_scheduler_type=SchedulerType.COSINE, warmup_steps=8, fp16=True, debug=[], "
+        "label_names=['a', 'b'], run_name='first', _n_gpu=1, mp_parameters=)\n"
+        "05/02/2021 10:00:01 - INFO - it goes on (with=brackets)\n"
+    )
+    found = read("setting up\n" + text)
+    (file,) = found.files
+    assert (file.format, file.kind) == ("transformers", "dump")
+    assert found.findings == ()
+    assert stated(found) == {
+        "name": "first",
+        "batch.micro_size": 4,
+        "batch.accumulation": 2,
+        "optimizer.learning_rate": 3e-5,
+        "optimizer.beta2": 0.98,
+        "optimizer.clip_norm": 0.7,
+        "schedule.epochs": 2.0,
+        "schedule.kind": "cosine",
+        "schedule.warmup_steps": 8,
+        "precision.compute": "fp16",
+    }
+    assert place(found, "optimizer.learning_rate") == (2, "learning_rate")
+    assert found.spec.options["transformers"]["label_names"] == ("a", "b")
+    assert found.spec.options["transformers"]["evaluation_strategy"] == "no"
+
+
+def test_a_call_in_code_is_no_print_of_arguments(read):
+    text = "args = TrainingArguments(output_dir)\nx = TrainingArguments(\n    **kw)\n"
+    with pytest.raises(ConfigError):
+        read(text)
+
+
+def test_the_language_model_of_one_that_sees(read):
+    model = {
+        "architectures": ["Gemma3ForConditionalGeneration"],
+        "model_type": "gemma3",
+        "text_config": {"model_type": "gemma3_text", "hidden_size": 64, "num_hidden_layers": 3,
+                        "num_attention_heads": 4, "hidden_activation": "gelu_pytorch_tanh",
+                        "rope_scaling": {"factor": 8.0, "rope_type": "linear"}},
+        "vision_config": {"hidden_size": 1152, "num_hidden_layers": 27, "patch_size": 14},
+        "boi_token_index": 255999,
+    }  # fmt: skip
+    found = read(json.dumps(model))
+    assert found.findings == ()
+    shape = found.spec.architecture
+    assert (shape.width, shape.layers, shape.heads, shape.activation) == (64, 3, 4, "geglu")
+
+
+def test_latent_attention_has_wider_heads(read):
+    model = {"model_type": "deepseek_v3", "hidden_size": 7168, "num_attention_heads": 128,
+             "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "kv_lora_rank": 512}  # fmt: skip
+    found = read(json.dumps(model))
+    assert found.spec.architecture.head_dim == 192
+    assert place(found, "architecture.head_dim") == (1, "qk_nope_head_dim")
+
+
+@pytest.mark.parametrize(
+    ("key", "field"),
+    [("num_heads", "heads"), ("attention_heads", "heads"), ("kv_channels", "head_dim"),
+     ("norm_eps", "norm_eps"), ("moe_num_experts", "experts"), ("moe_topk", "experts_per_token"),
+     ("hidden_dropout_prob", "dropout"), ("attention_probs_dropout_prob", "attention_dropout")],
+)  # fmt: skip
+def test_families_have_words_of_their_own(read, key, field):
+    found = read(json.dumps({"model_type": "some", "hidden_size": 64, key: 2}))
+    assert getattr(found.spec.architecture, field) == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "want"),
+    [
+        ("  offload_optimizer_device: cpu\n  offload_param_device: none\n", "optimizer"),
+        ("  offload_optimizer_device: nvme\n  offload_param_device: cpu\n", "both"),
+        ("  offload_optimizer_device: none\n", None),
+    ],
+)
+def test_accelerates_offloading(read, lines, want):
+    found = read(
+        "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\nnum_processes: 8\n"
+        f"deepspeed_config:\n  zero_stage: 3\n{lines}"
+    )
+    assert found.findings == ()
+    assert found.spec.parallelism.offload == want

@@ -181,3 +181,18 @@ def test_norms_of_tensors_are_values_of_places(read_text):
 def test_headings_of_the_first_versions(read_text):
     run = read_text("[step=7/2e12T]\n    train/CrossEntropyLoss=5.500\n[step=8/100]\n    train/C")
     assert run.signals.select("step", "loss").rows() == [(7, 5.5)]
+
+
+def test_steps_with_commas_and_counts_with_suffixes(read_text):
+    run = read_text(
+        "2026-08-08 12:01:00 INFO [olmo_core.train:68] [step=1,200/2,000,epoch=0,eta=5h11m]\n"
+        "    optim/note=None\n"
+        "    throughput/total tokens=12.5B\n"
+        "    train/CE loss=6.2500\n"
+        "2026-08-08 12:03:44 INFO [olmo_core.train:1064] Checkpoint for step 1200 saved "
+        "successfully\n"
+    )
+    row = run.signals.row(0, named=True)
+    assert (row["step"], row["loss"], row["consumed_tokens"]) == (1200, 6.25, 12_500_000_000)
+    assert run.reading["facts"]["steps"] == 2000
+    assert [info.step for info in run.checkpoints] == [1200]

@@ -7,6 +7,7 @@ from typing import Any
 from surefoot.errors import LogError
 from surefoot.readers.text import Source
 from surefoot.readers.text.decoding import decoder, encoding_of
+from surefoot.readers.text.weight import too_heavy
 
 MOST = 256 << 20
 """Bytes of a document; decoded it takes several times as much memory."""
@@ -42,6 +43,8 @@ def document_of(source: Source) -> tuple[Any, int]:
         LogError: if it is too large, nested too deeply, or no JSON even at its beginning.
     """
     data = source.whole(MOST)
+    if too_heavy(data):
+        raise LogError(f"{source.name} holds too many values to be read as one document")
     encoding = encoding_of(data[:4096])
     text = data.decode("utf-8-sig" if encoding == "utf-8" else encoding, errors="replace")
     try:

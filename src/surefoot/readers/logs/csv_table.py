@@ -134,8 +134,8 @@ def _pieces(source: Source, layout: Layout) -> Iterator[tuple[int, str]]:
             continue
         whole = "".join(held)
         end = whole.rfind("\n") + 1
-        while end > 0 and whole.count('"', 0, end) % 2:  # within a quoted cell
-            end = whole.rfind("\n", 0, end - 1) + 1
+        if whole.count('"', 0, end) % 2:  # within a quoted cell: it begins at the last quote
+            end = whole.rfind("\n", 0, whole.rfind('"', 0, end)) + 1
         if end <= 0 and size < 16 * CHUNK:
             continue
         end = end or len(whole)

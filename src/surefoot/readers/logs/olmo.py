@@ -15,14 +15,17 @@ from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.text import Line
 
 _HEAD = re.compile(
-    r"\[step=(\d{1,12})(?:/([^\s,\]]{1,24}))?(?:,epoch=(\d{1,9}))?(?:,eta=[^\]\n]{0,60})?\]"
+    r"\[step=(\d{1,3}(?:,\d{3}){1,4}|\d{1,12})"
+    r"(?:/(\d{1,3}(?:,\d{3}){1,4}|[^\s,\]]{1,24}))?(?:,epoch=(\d{1,9}))?(?:,eta=[^\]\n]{0,60})?\]"
 )
-_FIELD = re.compile(rf"\s{{0,16}}([A-Za-z][^=\n]{{0,200}})=({NUMBER})\s*$")
+_FIELD = re.compile(rf"\s{{0,16}}([A-Za-z][^=\n]{{0,200}})=((?:{NUMBER})[KMBGT]?)\s*$")
+_TEXT = re.compile(r"\s{1,16}[A-Za-z][\w/ ().-]{0,200}=\S{0,80}\s*$")
 _EVALUATION = re.compile(r"\bFinished (\S{1,80}) evals in [\d.]{1,16} seconds\. Metrics:")
 _SAVED = re.compile(
     r"\b[Cc]heckpoint (?:for step (\d{1,12}) )?saved to '?"
     r"([^'\s]{1,400}?step(\d{1,12})[^'\s]{0,80})"
 )
+_SAVED_AT = re.compile(r"\bCheckpoint for step (\d{1,12}) saved successfully")
 _RESTORED = re.compile(
     r"\b(?:Resuming from checkpoint|Attempting to load (?:unsharded |sharded )?checkpoint from|"
     r"Loading checkpoint from) '?([^'\s]{0,400}?step(\d{1,12})[^'\s]{0,80})"
@@ -61,16 +64,19 @@ class Olmo(LineParser):
             if block is not None and value is not None:
                 block.values.setdefault(f"{block.group}{key}", value)
             return
+        if rank in self._open and _TEXT.match(text):
+            return  # a field that is no number ends no block
         yield from self._close(rank)
         head = _HEAD.search(text)
         if head is not None:
-            self._last = int(head[1])
+            self._last = int(head[1].replace(",", ""))
             self._open[rank] = block = _Block(line, self._last, "")
             if head[3]:
                 block.values["epoch"] = float(head[3])
-            if head[2] and head[2].isdecimal() and head[2] != self._total:
-                self._total = head[2]
-                yield Note("facts", None, line.number, {"steps": int(head[2])})
+            total = (head[2] or "").replace(",", "")
+            if total.isdecimal() and total != self._total:
+                self._total = total
+                yield Note("facts", None, line.number, {"steps": int(total)})
             return
         evaluation = _EVALUATION.search(text)
         if evaluation is not None:
@@ -107,6 +113,10 @@ class Olmo(LineParser):
         if saved is not None:
             data = {"path": saved[2]}
             yield Note("checkpoint", int(saved[1] or saved[3]), line.number, data)
+            return
+        saved = _SAVED_AT.search(line.text)
+        if saved is not None:
+            yield Note("checkpoint", int(saved[1]), line.number)
             return
         restored = _RESTORED.search(line.text)
         if restored is not None and int(restored[2]) > 0:

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from surefoot.readers.text.weight import too_heavy
+
 _BEGINS = re.compile(rb'\s*\{\s*"(?:cells|metadata|nbformat|nbformat_minor|worksheets)"\s*:')
 _CELL = re.compile(r"<t[hd][^<>]{0,200}>([^<>]{0,200})</t[hd]>")
 _SIGNS = (b'"cell_type"', b'"nbformat"')
@@ -23,6 +25,8 @@ def printed(notebook: bytes) -> bytes | None:
     shown as HTML, as the Transformers trainer shows its losses, the cells, with tabs between them.
     None if the bytes are no notebook after all, or a damaged one.
     """
+    if too_heavy(notebook):
+        return None
     try:
         document = json.loads(notebook)
     except (ValueError, RecursionError):

@@ -27,6 +27,8 @@ def truth(words: list[str]) -> bool | None:
     if words and words[0] == "!":
         inner = truth(words[1:])
         return None if inner is None else not inner
+    if len(words) == 1 and words[0] in ("true", "false"):
+        return words[0] == "true"
     if len(words) >= 2 and (words[0], words[-1]) in (("[", "]"), ("[[", "]]")):
         words = words[1:-1]
     elif words and words[0] == "test":

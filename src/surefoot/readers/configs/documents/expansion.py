@@ -1,11 +1,18 @@
 """Variables of a shell script and what words with them become."""
 
+import re
+
 from surefoot.readers.configs.documents import marks, sums
 from surefoot.readers.configs.documents.words import DEEPEST, Lexer, Part, Token, here_parts
 
 Value = str | list[str]
 """Text, or the items of an array; with marks."""
 
+_CAT = re.compile(
+    r"\s*cat\s+<<-?\s*(['\"\\]?)(\w+)['\"]?[ \t]*\n(.*?)^[ \t]*\2\s*$", re.DOTALL | re.MULTILINE
+)
+"""``$(cat <<EOF``, a text and ``EOF)``."""
+_CUTS = ("//", "/", "%%", "%", "##", "#")
 _BUDGET = 8 << 20
 """Characters of all expansions: a script whose variables double one another is refused."""
 
@@ -83,6 +90,11 @@ class Variables:
             return value if isinstance(value, list) else [value]
         if kind == "sum":
             return [self._sum(text)]
+        if kind == "command" and (here := _CAT.match(text)) is not None and depth < DEEPEST:
+            # With the line break before it, so that its lines are counted from the command's.
+            if here[1]:
+                return ["\n" + here[3]]
+            return ["\n" + "".join(self.expand(here_parts(here[3]), depth + 1))]
         return [marks.opened(f"$({text.strip()[:60]})") if kind == "command" else text]
 
     def _sum(self, text: str) -> str:
@@ -97,9 +109,9 @@ class Variables:
 
     def _variable(self, text: str, depth: int) -> Value:
         if text[:1] == "#" and len(text) > 1:
-            array = self.values.get(text[1:].removesuffix("[@]").removesuffix("[*]"))
-            if isinstance(array, list) and text[-1] == "]" and not any(map(marks.is_open, array)):
-                return str(len(array))
+            items = self.values.get(text[1:].removesuffix("[@]").removesuffix("[*]"))
+            if isinstance(items, list) and text[-1] == "]" and not any(map(marks.is_open, items)):
+                return str(len(items))
         name, operator, rest = _split(text)
         self.used.add(name)
         value = self.values.get(name)
@@ -119,6 +131,10 @@ class Variables:
             if value is None:
                 return ""
             return "".join(self.expand(_whole(_parts(rest)), depth + 1))
+        if operator in _CUTS and isinstance(value, str) and not marks.is_open(value + rest):
+            cut = _cut(marks.without_lines(value), operator, rest)
+            if cut is not None:
+                return cut
         if operator == "[n]" and isinstance(value, list) and rest.isdigit():
             return value[int(rest)] if int(rest) < len(value) else ""
         return marks.opened(f"${name}" if not operator and len(text) < 60 else f"${{{text[:60]}}}")
@@ -148,10 +164,36 @@ def _split(text: str) -> tuple[str, str, str]:
         return name, rest, ""
     if rest[0] == "[" and rest[-1] == "]" and rest[1:-1].isdigit():
         return name, "[n]", rest[1:-1]
-    for operator in (":-", ":=", ":+", "-", "=", "+"):
+    for operator in (":-", ":=", ":+", "-", "=", "+", *_CUTS):
         if rest.startswith(operator) and name:
             return name, operator, rest[len(operator) :]
     return name or text, "?", rest
+
+
+def _cut(value: str, operator: str, rest: str) -> str | None:
+    """``${A//_}``, ``${A/x/y}``, ``${A%.sh}``, ``${A##*/}``; None for other patterns."""
+    if operator in ("//", "/"):
+        old, _, new = rest.partition("/")
+        if not old or set(old + new) & set("*?[\\#%$\"'`"):
+            return None
+        return value.replace(old, new, -1 if operator == "//" else 1)
+    mark = rest.strip("*")
+    if not mark or set(mark) & set("*?[\\$\"'`"):
+        return None
+    longest = len(operator) == 2
+    if operator[0] == "%":
+        if rest == mark:
+            return value.removesuffix(mark)
+        if rest == mark + "*":
+            found = value.find(mark) if longest else value.rfind(mark)
+            return value if found < 0 else value[:found]
+        return None
+    if rest == mark:
+        return value.removeprefix(mark)
+    if rest == "*" + mark:
+        found = value.rfind(mark) if longest else value.find(mark)
+        return value if found < 0 else value[found + len(mark) :]
+    return None
 
 
 def _joined(words: list[str], solid: bool) -> list[str]:

@@ -180,7 +180,8 @@ def _script(name: str, shown: str, text: str, readings: Part) -> list[Part]:
         program = marks.shown(command.words[0])
         body = command.here
         if body is None and program in ("echo", "printf") and command.target is not None:
-            body = (marks.without_lines(" ".join(command.words[1:])), command.line)
+            told = marks.line_of(command.words[1]) if len(command.words) > 1 else None
+            body = (marks.without_lines(" ".join(command.words[1:])), told or command.line)
         if body is not None and body[0].lstrip()[:1] == "{":
             parts += _embedded(name, *body)
     return parts

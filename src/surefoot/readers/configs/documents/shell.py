@@ -256,6 +256,8 @@ class Script:
             line = condition[0].line if condition else 0
             self._begin(_Branches(kind, line, dict(self._variables.values), outer=outer))
             known = self._truth(condition) if kind == "if" else None
+            if kind == "while" and any(map(_of_arguments, condition)):
+                known = False  # as `${LR:-1e-4}` is read: nothing was given to the script
             self._take(self._stack[-1], known)
         elif self._stack:
             self._branch(self._stack[-1], self._truth(condition), otherwise=False)
@@ -315,6 +317,9 @@ class Script:
         line = tokens[0].line if tokens else 0
         before = dict(self._variables.values)
         self._begin(_Branches("while", line, before, outer=self._skipping()))
+        if words and all(map(_of_arguments, words)):
+            self._take(self._stack[-1], False)
+            return
         if name is not None:
             values = [item for token in words for item in self._variables.expand(token.parts)]
             # A loop over what is written there is run; one over files may not be.
@@ -406,6 +411,12 @@ def _conditional(command: list[Token]) -> bool:
     return command[0].bare in ("if", "elif", "while", "until")
 
 
+def _of_arguments(token: Token) -> bool:
+    """Whether a word is about the arguments of the script: ``$#``, ``"$@"``, ``$1``."""
+    names = [text for kind, text, _ in token.parts if kind == "variable"]
+    return token.bare == "getopts" or any(name in ("#", "@", "*", "1", "1:-") for name in names)
+
+
 def _is_test(command: list[Token]) -> bool:
     return bool(command) and command[0].bare in ("[", "[[", "test")
 
@@ -452,9 +463,9 @@ def _shared(name: str, values: list[Value | None], line: int) -> Value | None:
     more = marks.opened(f"{marks.MORE}${name}, by the condition in line {line}")
     if any(isinstance(value, list) for value in values):
         lists = [value if isinstance(value, list) else [value] if value else [] for value in values]
-        first = lists[0][: _common(lists)]
-        starts = [rest[0] for some in lists if (rest := some[len(first) :])]
-        return [*first, more] if all(map(_begins_a_flag, starts)) else None
+        shared = lists[0][: _common(lists)]
+        starts = [rest[0] for some in lists if (rest := some[len(shared) :])]
+        return [*shared, more] if all(map(_begins_a_flag, starts)) else None
     texts = [value if isinstance(value, str) else "" for value in values]
     # Each begins with the line where it was put together, then with that of its first flag.
     lead = max((marks.leading(text) for text in texts), key=len)
@@ -462,7 +473,8 @@ def _shared(name: str, values: list[Value | None], line: int) -> Value | None:
     head = texts[0][: _common(texts)]
     if any(text[len(head) :][:1].strip() for text in texts) and not head[-1:].isspace():
         head = head[: len(head) - len(head.split()[-1])] if head.strip() else ""
-    starts = [rest for text in texts if (rest := marks.without_lines(text[len(head) :]).strip())]
+    ends = (marks.without_lines(text[len(head) :]).strip() for text in texts)
+    starts = [end for end in ends if end]
     return f"{lead}{head} {more}" if all(map(_begins_a_flag, starts)) else None
 
 

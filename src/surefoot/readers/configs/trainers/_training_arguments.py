@@ -120,7 +120,7 @@ KNOWN = frozenset(
     predict_with_generate generation_max_length generation_num_beams generation_config xpu_backend
     model_name_or_path dataset_name dataset_config_name train_file validation_file block_size
     preprocessing_num_workers config_overrides config_name tokenizer_name trust_remote_code
-    validation_split_percentage max_train_samples max_eval_samples streaming low_cpu_mem_usage with_tracking
+    validation_split_percentage max_train_samples max_eval_samples streaming low_cpu_mem_usage
     assistant_only_loss attn_impl beta bnb_4bit_quant_type chat_template completion_only_loss
     data_path dataset_mixer dataset_mixer.* dataset_num_proc dataset_splits dataset_test_split
     dataset_text_field dataset_train_split eval_packing lazy_preprocess load_in_4bit load_in_8bit
@@ -129,7 +129,8 @@ KNOWN = frozenset(
     model_revision num_generations packing packing_strategy padding_free model_max_length
     task_name use_bnb_nested_quant use_lora use_peft use_vllm vision_tower wandb_entity
     wandb_project system_prompt vllm_device vllm_gpu_memory_utilization vllm_max_model_len
-    reward_funcs reward_weights log_completions benchmarks callbacks
+    reward_funcs reward_weights log_completions benchmarks callbacks with_tracking eos_token
+    dataset_mixture.*
     attn_implementation torch_dtype use_fast_tokenizer overwrite_cache keep_linebreaks
     """.split()
 )

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from surefoot.readers.configs import vocabulary as words
 from surefoot.readers.configs.documents.tree import Document
-from surefoot.readers.configs.formats import ConfigFormat, To
+from surefoot.readers.configs.formats import ConfigFormat, Draft, To
 from surefoot.readers.configs.trainers._training_arguments import sharding
 
 _SHARDINGS = {"1": "full", "2": "grad-op", "3": "none", "4": "hybrid", "5": "hybrid"}
@@ -73,6 +73,20 @@ class Accelerate(ConfigFormat):
         if score > 0 and framework is not None and "accelerate" in str(framework.value).lower():
             score = max(score, 0.95)
         return score
+
+    def interpret(self, draft: Draft) -> None:
+        """What is kept in the memory of the processor."""
+        away = {
+            what: key
+            for what, key in (("optimizer", "deepspeed_config.offload_optimizer_device"),
+                              ("parameters", "deepspeed_config.offload_param_device"))
+            if str(draft.value(key, "none")).lower() != "none"
+        }  # fmt: skip
+        if draft.true("fsdp_config.fsdp_offload_params"):
+            away = dict.fromkeys(("optimizer", "parameters"), "fsdp_config.fsdp_offload_params")
+        if away:
+            what = "both" if len(away) == 2 else next(iter(away))
+            draft.say("parallelism.offload", what, next(iter(away.values())))
 
 
 FORMAT = Accelerate()

@@ -61,6 +61,7 @@ class DeepSpeed(ConfigFormat):
         "zero_optimization.overlap_comm": "parallelism.overlap_grad_reduce",
         "activation_checkpointing.partition_activations": To("parallelism.recompute", _if("full")),
         "tensor_parallel.autotp_size": To("parallelism.tensor", lambda v: v or None),
+        "tensor_parallel.tp_size": To("parallelism.tensor", lambda v: v or None),
         "compile.enabled": "parallelism.compile",
     }
     known = frozenset(
