@@ -426,7 +426,7 @@ for i in 1; do echo $i; done
 case $NODES in 2) W=1;; *) W=2;; esac
 torchrun --nproc_per_node $GPUS --nnodes ${NODES} pretrain_gpt.py "${ARGS[@]}" \\
     --lr $LR --min-lr=1e-5 --lr-decay-style cosine --train-iters 5000 --bf16 \\
-    --micro-batch-size 4 --global-batch-size $((GPUS * NODES * 4)) --clip-grad 1.0 --adam-beta1 .9 \\
+    --micro-batch-size 4 --global-batch-size $((GPUS * NODES * 4)) --clip-grad 1 --adam-beta1 .9 \\
     --data-path $DATA --tensor-model-parallel-size 2 2>&1 | tee log.txt
 """,
     "megatron-dump": """\

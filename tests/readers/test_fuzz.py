@@ -249,7 +249,7 @@ def test_a_step_that_no_table_can_hold_is_left_out():
         ("mlperf", "{{'training_steps': {}, 'step_loss': 4.5, 'global_steps': 5}}"),
         ("nanotron", "[Start training] mbs: 2 | start_iteration_step: {} | a: 1"),
         ("nemo", "Training epoch 0, iteration 3/9 | global_step: {} | reduced_train_loss: 1.5"),
-        ("nemo", "Epoch 0: 9%|#| 4/20 [00:10<00:30, 1.0it/s, reduced_train_loss=9, global_step={}]"),
+        ("nemo", "Epoch 0: 9%|#| 4/20 [00:10<00:30, 1it/s, reduced_train_loss=9, global_step={}]"),
         ("torchtitan", "step:  1  loss:  8.25  memory: 20.51GiB({}%)  tps: 10,001"),
         ("lightning", "Epoch 1: 9%|#| 5/50 [00:10<00:00, 1.0it/s, loss=2.5, global_step={}]"),
     ],

@@ -205,7 +205,7 @@ def test_a_script_is_read_as_if_nothing_was_given_to_it(loop):
 @pytest.mark.parametrize(
     ("cut", "want"),
     [("${A//_}", "20tok.sh"), ("${A/_/-}", "2-0_tok.sh"), ("${A%.sh}", "2_0_tok"),
-     ("${A%%_*}", 2), ("${A%_*}", "2_0"), ("${A#2_}", "0_tok.sh"), ("${A##*_}", "tok.sh"),
+     ("${A%%_*}", 2), ("${A%_*}", 20), ("${A#2_}", "0_tok.sh"), ("${A##*_}", "tok.sh"),
      ("${A#*_}", "0_tok.sh"), ("${A%nothing}", "2_0_tok.sh")],
 )  # fmt: skip
 def test_parts_of_a_variable(cut, want):
@@ -222,6 +222,35 @@ def test_sums_of_numbers_whose_underscores_were_taken_off():
 @pytest.mark.parametrize(("word", "want"), [("true", 2), ("false", 3)])
 def test_conditions_that_are_a_word(word, want):
     assert flags(f"X={word}\nif $X; then A=2; else A=3; fi\np.py --a $A\n") == {"a": want}
+
+
+def test_arrays_inside_a_longer_text(read):
+    """As a command is put together before it is run and, in some scripts, printed."""
+    found = read(
+        "#SBATCH --nodes=2\n#SBATCH --gpus-per-node=4\n"
+        "SIZE=(\n\t--num-layers 8\n\t--swiglu\n)\n"
+        "DATA=(--split 9,1,0)\n"
+        'if [ -n "$COPY" ]; then REPO=$COPY; fi\n'
+        'DATA="${DATA[@]} --data-path $(ls $REPO) --seq-length 64"\n'
+        "TORCH=(\n  --nproc-per-node $SLURM_GPUS_PER_NODE\n  --nnodes $SLURM_NNODES\n)\n"
+        'CMD="torchrun ${TORCH[@]} $REPO/pretrain_gpt.py \\\n  ${SIZE[@]} \\\n  --bf16 $DATA"\n'
+        'if [ -n "$WANDB_API_KEY" ]; then CMD="$CMD --wandb-project p"; fi\n'
+        'echo -e "\\nCMD: $CMD" >> notes.txt\n'
+        'srun -lu --cpus-per-task 4 bash -c "numactl --membind=0-3 $CMD"\n'
+    )
+    assert found.findings == ()
+    assert stated(found) == {
+        "architecture.layers": 8,
+        "architecture.activation": "swiglu",
+        "architecture.sequence_length": 64,
+        "precision.compute": "bf16",
+        "parallelism.nodes": 2,
+        "parallelism.devices_per_node": 4,
+        "parallelism.world_size": 8,
+        "data.split": "9,1,0",
+    }
+    assert place(found, "architecture.layers") == (4, "--num-layers")
+    assert place(found, "precision.compute") == (16, "--bf16")
 
 
 def test_conditions_around_many_variables_are_bounded(read):

@@ -60,6 +60,7 @@ class DeepSpeed(LineParser):
         self._step: int | None = None
         self._batches: int | None = None
         self._micro = False
+        self._rank: int | None = None
 
     def feed(self, line: Line) -> Iterator[Item]:
         """See the base class."""
@@ -68,7 +69,10 @@ class DeepSpeed(LineParser):
             yield from self._engine(line)
         elif "verflow" in text or "OVERFLOW" in text:
             if _OVERFLOW.search(text) is not None and len(self._overflows) < 10_000:
-                self._overflows.append(line.number)
+                # Every rank may tell of the same overflow: those of the first rank count.
+                self._rank = line.rank if self._rank is None else self._rank
+                if line.rank == self._rank:
+                    self._overflows.append(line.number)
         elif "time (ms) | " in text:
             found = _TIMES.search(text)
             if found is not None:

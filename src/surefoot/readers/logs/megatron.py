@@ -44,6 +44,8 @@ _EXPONENT = re.compile(r"\dE[+-]\d\d \|")
 _CUT = re.compile(r"[^|:]{0,60}(?:loss|rate): {1,4}[\d.]{1,12}(?:E[+-]?\d?)?\s{0,4}")
 _DATE = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?)\]")
 
+_SETUP = ("time/model", "time/train/valid/test", "time/load-checkpoint")
+
 NAMES: Mapping[str, tuple[str, float]] = {
     # What Megatron calls MB and GB are 2^20 and 2^30 bytes.
     "memory/allocated (MB)": ("memory_allocated", 2.0**20),
@@ -121,7 +123,8 @@ class Megatron(LineParser):
         if times is not None:
             told = fields(line.text[times.end() :])
             values = {f"time/{key} ({times[1]})": value for key, value in told}
-            if values:
+            # How long the start took is of no step.
+            if values and not any(key.startswith(_SETUP) for key in values):
                 yield Point(None, values, line.number, line.rank, line.time)
             return
         # Ranks that write at once glue their records together.

@@ -127,7 +127,8 @@ def _main_run(words: list[str]) -> list[str]:
 def _program(words: list[str]) -> tuple[int, int, str | None]:
     """(place of the program, place behind it, its name); (0, 0, None) if there is none."""
     texts = [marks.shown(word) for word in words]
-    for place, text in enumerate(texts):
+    for place, word in enumerate(words):
+        text = marks.shown(marks.without_open(word))  # $DIR/pretrain_gpt.py
         if _PROGRAM.match(text) and not text.startswith("-"):
             # `--config x.py` is no program, unless it comes right after the launcher's own flags.
             return place, place + 1, text.rpartition("/")[2]

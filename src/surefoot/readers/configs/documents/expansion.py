@@ -27,7 +27,7 @@ class Variables:
 
     def assign(self, name: str, parts: list[Part], line: int) -> None:
         """``name=value``, or ``name+`` for ``+=``; nothing is split."""
-        value = "".join(self.expand([("line", str(line), True), *_whole(parts)]))
+        value = " ".join(self.expand([("line", str(line), True), *_whole(parts)]))
         if name.endswith("+"):
             name = name[:-1]
             old = self.values.get(name, "")
@@ -94,7 +94,7 @@ class Variables:
             # With the line break before it, so that its lines are counted from the command's.
             if here[1]:
                 return ["\n" + here[3]]
-            return ["\n" + "".join(self.expand(here_parts(here[3]), depth + 1))]
+            return ["\n" + " ".join(self.expand(here_parts(here[3]), depth + 1))]
         return [marks.opened(f"$({text.strip()[:60]})") if kind == "command" else text]
 
     def _sum(self, text: str) -> str:
@@ -123,14 +123,14 @@ class Variables:
             if not empty and value is not None:
                 return value
             if depth < DEEPEST:
-                default = "".join(self.expand(_whole(_parts(rest)), depth + 1))
+                default = " ".join(self.expand(_whole(_parts(rest)), depth + 1))
                 if operator.endswith("=") and name.isidentifier():
                     self.values[name] = default
                 return default
         if operator in (":+", "+") and depth < DEEPEST and name.isidentifier():
             if value is None:
                 return ""
-            return "".join(self.expand(_whole(_parts(rest)), depth + 1))
+            return " ".join(self.expand(_whole(_parts(rest)), depth + 1))
         if operator in _CUTS and isinstance(value, str) and not marks.is_open(value + rest):
             cut = _cut(marks.without_lines(value), operator, rest)
             if cut is not None:

@@ -218,7 +218,7 @@ class Script:
             if token.kind == "op":
                 if token.text in (">", ">>", "<", "<<<", "&>", ">&", "<&") and place < len(tokens):
                     if token.text in (">", ">>"):
-                        target = marks.shown("".join(self._variables.expand(tokens[place].parts)))
+                        target = marks.shown(" ".join(self._variables.expand(tokens[place].parts)))
                     place += 1
                 continue
             within = _is_script(tokens[max(0, place - 3) : place - 1])
@@ -233,7 +233,7 @@ class Script:
 
     def _here(self, token: Token) -> None:
         if self.commands and not self._skipping():
-            body = "".join(self._variables.expand(token.parts))
+            body = " ".join(self._variables.expand(token.parts))
             self.commands[-1].here = (marks.without_lines(body), token.line)
 
     # ------------------------------------------------------------------------------- branches
@@ -268,7 +268,7 @@ class Script:
         )
 
     def _text(self, token: Token) -> str:
-        return marks.without_lines("".join(self._variables.expand(token.parts)))
+        return marks.without_lines(" ".join(self._variables.expand(token.parts)))
 
     def _take(self, branches: _Branches, known: bool | None) -> None:
         branches.skipped = branches.decided or known is False
@@ -332,7 +332,7 @@ class Script:
 
     def _case(self, tokens: list[Token]) -> None:
         outer = self._skipping()
-        subject = "".join(self._variables.expand(tokens[0].parts)) if tokens else ""
+        subject = " ".join(self._variables.expand(tokens[0].parts)) if tokens else ""
         line = tokens[0].line if tokens else 0
         branches = _Branches("case", line, dict(self._variables.values), outer=outer)
         branches.subject = marks.without_lines(subject)
@@ -341,7 +341,7 @@ class Script:
 
     def _pattern(self, branches: _Branches, patterns: list[Token]) -> None:
         texts = [
-            marks.without_lines("".join(self._variables.expand(token.parts))) for token in patterns
+            marks.without_lines(" ".join(self._variables.expand(token.parts))) for token in patterns
         ]
         subject, branches.subject = branches.subject or "", None
         branches.before.setdefault("case subject", subject)

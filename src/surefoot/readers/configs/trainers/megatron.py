@@ -167,6 +167,7 @@ class Megatron(ConfigFormat):
         "eval_iters": "interval.evaluate_batches",
         "transformer_engine": "environment.transformer_engine",
         "megatron_core": "environment.megatron_core",
+        "model": "environment.model",
         "num_query_groups": "architecture.kv_heads",
         "num_key_value_heads": "architecture.kv_heads",
         "data_path": To("data.sources", lambda v: None),
