@@ -192,6 +192,8 @@ class DeepSpeed(LineParser):
         yield Point(None if self._micro else step, values, line.number, line.rank, time)
         if not self._micro:
             self._step = step
+        if self._rank is not None and line.rank != self._rank:
+            return  # a step of another rank, which may lag
         for number_of_line in self._overflows:
             yield Note("update_skipped", self._step, number_of_line)
         self._overflows.clear()

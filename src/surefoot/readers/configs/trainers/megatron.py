@@ -167,13 +167,12 @@ class Megatron(ConfigFormat):
         "eval_iters": "interval.evaluate_batches",
         "transformer_engine": "environment.transformer_engine",
         "megatron_core": "environment.megatron_core",
-        "model": "environment.model",
         "num_query_groups": "architecture.kv_heads",
         "num_key_value_heads": "architecture.kv_heads",
         "data_path": To("data.sources", lambda v: None),
         "train_data_path": To("data.sources", lambda v: None),
     }
-    known = KNOWN | FORKS | {"swiglu", "squared_relu", "geglu", "no_position_embedding",
+    known = KNOWN | FORKS | {"model", "swiglu", "squared_relu", "geglu", "no_position_embedding",
                      "lr_wsd_decay_iters", "lr_wsd_decay_samples", "main_grads_dtype"}  # fmt: skip
     signs = frozenset(
         {"tensor_model_parallel_size", "pipeline_model_parallel_size", "rampup_batch_size",
