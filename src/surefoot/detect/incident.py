@@ -82,6 +82,10 @@ class OpenIncident:
     recent: deque[tuple[int, float, float | None]] = field(default_factory=deque)
     nonfinite_step: int | None = None
     window: deque[float] = field(default_factory=deque)
+    level_streak: int = 0
+    level_back_step: int = 0
+    level_peak: float = 0.0
+    level_peak_step: int = 0
 
     def course(self) -> float:
         """Where the signal would run now without the incident; 0 if nobody knows."""
@@ -96,6 +100,8 @@ class OpenIncident:
         excess = 0.0 if self.level is None else value - self.course()
         if excess > self.peak:
             self.peak, self.peak_step = excess, step
+        if self.level is not None:
+            self._against_level(step, value - self.level)
         if self.signal == "loss":
             self.cost += max(0.0, excess) * max(1, step - self.last_step)
         self.last_step = step
@@ -117,12 +123,31 @@ class OpenIncident:
             if self.streak == 1:
                 self.back_step = step
 
+    def _against_level(self, step: int, above: float) -> None:
+        """Keep how the signal stands to the level that it had, whatever its course would be now."""
+        if above > self.level_peak:
+            self.level_peak, self.level_peak_step = above, step
+        if above > BAND * self.noise:
+            self.level_streak = 0
+            return
+        self.level_streak += 1
+        if self.level_streak == 1:
+            self.level_back_step = step
+
+    def fell_back(self) -> bool:
+        """Whether it is back at the level before, though not on the course it was expected to take.
+
+        A course that still falls steeply when an incident begins may be carried on too far: a loss
+        that runs no higher than before has not settled on a higher level.
+        """
+        return self.level is not None and self.level_streak >= STREAK
+
     def interrupted(self, step: int) -> None:
         """A record that could not be judged because it was not finite."""
         self.last_step = step
         self.elapsed += 1
         self.records = 0
-        self.streak = 0
+        self.streak = self.level_streak = 0
         self.recent.clear()
         self.window.clear()
 
@@ -163,6 +188,8 @@ class OpenIncident:
     def outcome(self, uniform: float | None, at_end: bool = False) -> str | None:
         """``SPK002``, ``SPK003`` or None (too early to say), for an incident that did not recover.
 
+        ``SPK001``, if it came back to the level before but not to its course.
+
         Args:
             uniform: loss of a uniform guess, ln V, if known.
             at_end: no more records come: judge by fewer.
@@ -178,14 +205,26 @@ class OpenIncident:
         change = max(self.noise, 1.25 * spread, 0.02)
         if self.knows_nothing(uniform):
             return "SPK003"
-        if self.signal == "loss" and later - self.course() >= RISE_NATS:
+        if self.signal == "loss" and later - max(self.course(), self._floor()) >= RISE_NATS:
             near_uniform = uniform is not None and later >= uniform - UNIFORM_NATS
             if near_uniform or later > earlier + change:
                 return "SPK003"
         if self.records < horizon:
             return None
+        if self.fell_back():
+            return "SPK001"
         patient = self.records < PATIENCE * horizon
         return None if patient and abs(later - earlier) > change else "SPK002"
+
+    def _floor(self) -> float:
+        """The level before, once the signal is back at it; minus infinity until then."""
+        back = self.level is not None and self.fell_back()
+        return self.level if back and self.level is not None else -math.inf
+
+    def judge_by_level(self) -> int:
+        """Take the peak over the level before in place of that over the course; the step back."""
+        self.peak, self.peak_step = self.level_peak, self.level_peak_step or self.peak_step
+        return self.level_back_step
 
     def new_level(self) -> tuple[float, float]:
         """Median of the newest quarter of the horizon, and the noise about it."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -108,6 +109,9 @@ class LossDetector:
             dead = incident.knows_nothing(self._guess())
             recovered = None if dead else incident.recovered_step(at_end=True)
             code = "SPK001" if recovered else incident.outcome(self._guess(), at_end=True) or code
+            if code == "SPK001" and recovered is None:
+                incident = replace(incident)  # nothing is changed by asking
+                recovered = incident.judge_by_level()
         return incident_finding(
             incident, code, attempt=self._attempt, recovered=recovered, at_end=True
         )
@@ -310,6 +314,13 @@ class LossDetector:
         outcome = incident.outcome(self._guess())
         if outcome is None:
             return "incident", scores
+        if outcome == "SPK001":
+            back = incident.judge_by_level()
+            scores["recovered_step"] = float(back)
+            if incident.code != "SPK004":
+                self._tell(incident, "SPK001", findings, recovered=back)
+            self._resume(incident)
+            return "healthy", scores
         if incident.code != "SPK003":
             self._tell(incident, outcome, findings)
         incident.records = 0

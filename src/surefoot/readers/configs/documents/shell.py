@@ -5,14 +5,19 @@ whose condition is known are followed. What depends on the machine, on arguments
 program stays open: a mark in the text says which variable it was (see ``marks``).
 """
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from surefoot.readers.configs.documents import marks
+from surefoot.readers.configs.documents import marks, merging, slurm
 from surefoot.readers.configs.documents.conditions import truth
 from surefoot.readers.configs.documents.expansion import Value, Variables
-from surefoot.readers.configs.documents.words import Lexer, Part, Token, here_parts
+from surefoot.readers.configs.documents.shapes import (
+    conditional,
+    inner,
+    is_script,
+    is_test,
+    of_arguments,
+)
+from surefoot.readers.configs.documents.words import Lexer, Part, Token
 
 LARGEST = 1 << 20
 """Bytes of a script."""
@@ -83,7 +88,7 @@ class Script:
         self.comments = lexer.comments
         self.commands: list[Command] = []
         self._variables = Variables()
-        self._variables.values |= _slurm(lexer.comments)
+        self._variables.values |= slurm.variables(lexer.comments)
         self._stack: list[_Branches] = []
         self._words = self._copies = 0
         self._chain: _Chain | None = None
@@ -109,7 +114,7 @@ class Script:
                 continue
             if token.kind == "here":
                 self._here(token)
-            elif token.text in ("&&", "||") and token.kind == "op" and _conditional(command):
+            elif token.text in ("&&", "||") and token.kind == "op" and conditional(command):
                 command.append(token)
             elif token.kind == "line" or (token.kind == "op" and token.text in _ENDS):
                 self._link(command, token.text)
@@ -133,13 +138,13 @@ class Script:
         """A command that may stand in a chain: ``[ -n "$A" ] && B=1 || B=2``."""
         chain = self._chain
         if chain is None:
-            if end in ("&&", "||") and _is_test(tokens) and not self._skipping():
+            if end in ("&&", "||") and is_test(tokens) and not self._skipping():
                 before = dict(self._variables.values)
                 self._chain = _Chain(self._truth(tokens), end, tokens[0].line, before)
             else:
                 self._command(tokens)
             return
-        if end in ("&&", "||") and _is_test(tokens):
+        if end in ("&&", "||") and is_test(tokens):
             other = self._truth(tokens)
             decisive = chain.link == "||"
             if decisive in (chain.holds, other):
@@ -159,7 +164,7 @@ class Script:
         self._chain = None
         if chain.holds is None:
             ends = [chain.ends.get("&&", chain.before), chain.ends.get("||", chain.before)]
-            self._variables.values = self._merged(ends, chain.line)
+            self._variables.values = merging.merged(ends, chain.line)
 
     def _command(self, tokens: list[Token]) -> None:
         while tokens and tokens[0].kind == "word" and tokens[0].bare in _KEYWORDS:
@@ -221,8 +226,8 @@ class Script:
                         target = marks.shown(" ".join(self._variables.expand(tokens[place].parts)))
                     place += 1
                 continue
-            within = _is_script(tokens[max(0, place - 3) : place - 1])
-            parts = _inner(token.parts) if within else token.parts
+            within = is_script(tokens[max(0, place - 3) : place - 1])
+            parts = inner(token.parts) if within else token.parts
             # A mark of the line before each word: a flag is found again where it stands.
             words += self._variables.expand([("line", str(token.line), True), *parts])
         self._words += len(words)
@@ -256,7 +261,7 @@ class Script:
             line = condition[0].line if condition else 0
             self._begin(_Branches(kind, line, dict(self._variables.values), outer=outer))
             known = self._truth(condition) if kind == "if" else None
-            if kind == "while" and any(map(_of_arguments, condition)):
+            if kind == "while" and any(map(of_arguments, condition)):
                 known = False  # as `${LR:-1e-4}` is read: nothing was given to the script
             self._take(self._stack[-1], known)
         elif self._stack:
@@ -293,23 +298,7 @@ class Script:
         ends = branches.ends
         if not (branches.otherwise or branches.decided):
             ends.append(branches.before)
-        self._variables.values = self._merged(ends or [branches.before], branches.line)
-
-    def _merged(self, ends: list[dict[str, Value]], line: int) -> dict[str, Value]:
-        if len(ends) == 1:
-            return ends[0]
-        merged: dict[str, Value] = {}
-        for name in dict.fromkeys(name for end in ends for name in end):
-            values = [end.get(name) for end in ends]
-            first = values[0]
-            if all(value is first for value in values) and first is not None:
-                merged[name] = first  # most variables are none of the condition's
-            elif all(_bare(value) == _bare(first) for value in values) and first is not None:
-                merged[name] = first
-            else:
-                shared = _shared(name, values, line)
-                merged[name] = shared or marks.opened(_either(name, values, line))
-        return merged
+        self._variables.values = merging.merged(ends or [branches.before], branches.line)
 
     def _loop(self, tokens: list[Token]) -> None:
         name = tokens[0].bare if tokens else None
@@ -317,7 +306,7 @@ class Script:
         line = tokens[0].line if tokens else 0
         before = dict(self._variables.values)
         self._begin(_Branches("while", line, before, outer=self._skipping()))
-        if words and all(map(_of_arguments, words)):
+        if words and all(map(of_arguments, words)):
             self._take(self._stack[-1], False)
             return
         if name is not None:
@@ -361,34 +350,6 @@ class Script:
         branches.subject = subject if isinstance(subject, str) else ""
 
 
-_SBATCH = re.compile(
-    r"SBATCH\s+(?:--(nodes|ntasks-per-node|gpus-per-node|gres|ntasks)(?:=|\s+)|-(N|n)\s*)(\S+)"
-)
-_SLURM_NAMES = {
-    "nodes": ("SLURM_NNODES", "SLURM_JOB_NUM_NODES"),
-    "N": ("SLURM_NNODES", "SLURM_JOB_NUM_NODES"),
-    "ntasks-per-node": ("SLURM_NTASKS_PER_NODE",),
-    "gpus-per-node": ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"),
-    "gres": ("SLURM_GPUS_ON_NODE",),
-    "ntasks": ("SLURM_NTASKS", "SLURM_NPROCS"),
-    "n": ("SLURM_NTASKS", "SLURM_NPROCS"),
-}
-
-
-def _slurm(comments: list[tuple[int, str]]) -> dict[str, Value]:
-    """What Slurm sets from the script's own ``#SBATCH`` lines."""
-    found: dict[str, Value] = {}
-    for _, text in comments:
-        match = _SBATCH.match(text)
-        digits = match[3].rpartition(":")[2] if match else ""
-        if match and digits.isdigit() and digits.isascii():
-            found |= dict.fromkeys(_SLURM_NAMES[match[1] or match[2]], digits)
-    nodes, each = found.get("SLURM_NNODES"), found.get("SLURM_NTASKS_PER_NODE")
-    if isinstance(nodes, str) and isinstance(each, str) and len(nodes + each) < 18:
-        found.setdefault("SLURM_NTASKS", str(int(nodes) * int(each)))
-    return found
-
-
 _ENDS = (";", "&&", "||", "|", "&", ";;", ";;&")
 _KEYWORDS = {"if", "elif", "else", "then", "fi", "for", "while", "until", "do", "done", "case",
              "esac", "{", "}", "!", "time", "function", "exec", "eval", "("}  # fmt: skip
@@ -402,43 +363,8 @@ def _first_pattern(command: list[Token]) -> int:
     return len(command)
 
 
-def _conditional(command: list[Token]) -> bool:
-    """Whether a condition is being read, which may hold several tests."""
-    if not command:
-        return False
-    if command[0].bare == "[[":
-        return all(token.bare != "]]" for token in command)
-    return command[0].bare in ("if", "elif", "while", "until")
-
-
-def _of_arguments(token: Token) -> bool:
-    """Whether a word is about the arguments of the script: ``$#``, ``"$@"``, ``$1``."""
-    names = [text for kind, text, _ in token.parts if kind == "variable"]
-    return token.bare == "getopts" or any(name in ("#", "@", "*", "1", "1:-") for name in names)
-
-
-def _is_test(command: list[Token]) -> bool:
-    return bool(command) and command[0].bare in ("[", "[[", "test")
-
-
 def _inside(command: list[Token]) -> bool:
     return any(token.kind == "op" and token.text in ("(", "<(", ">(") for token in command)
-
-
-def _is_script(before: list[Token]) -> bool:
-    """Whether the next word is what another shell runs: ``srun bash -c '$LAUNCHER $CMD'``."""
-    if len(before) < 2 or not (before[-1].bare or "").startswith("-"):
-        return False
-    name = (before[-2].bare or "").rpartition("/")[2]
-    return (before[-1].bare or "").endswith("c") and name in ("bash", "sh")
-
-
-def _inner(parts: list[Part]) -> list[Part]:
-    """A quoted text as the shell that gets it expands it: exported variables have one value."""
-    found: list[Part] = []
-    for kind, text, quoted in parts:
-        found += here_parts(text) if kind == "text" and "$" in text else [(kind, text, quoted)]
-    return found
 
 
 def _assignment(token: Token) -> tuple[str, list[Part]] | None:
@@ -449,49 +375,3 @@ def _assignment(token: Token) -> tuple[str, list[Part]] | None:
     if not equals or not name.rstrip("+").isidentifier() or not name.isascii():
         return None
     return name, [("text", rest, True), *token.parts[1:]]
-
-
-def _either(name: str, values: list[Value | None], line: int) -> str:
-    """What a variable may be behind branches, in words."""
-    words = dict.fromkeys("not set" if v is None else marks.shown(str(v)) for v in values)
-    told = " or ".join(words) if sum(map(len, words)) <= 60 else "set differently"
-    return f"${name}: {told}, by the condition in line {line}"
-
-
-def _shared(name: str, values: list[Value | None], line: int) -> Value | None:
-    """Flags that all branches begin with, and a mark for those that only some go on with."""
-    more = marks.opened(f"{marks.MORE}${name}, by the condition in line {line}")
-    if any(isinstance(value, list) for value in values):
-        lists = [value if isinstance(value, list) else [value] if value else [] for value in values]
-        shared = lists[0][: _common(lists)]
-        starts = [rest[0] for some in lists if (rest := some[len(shared) :])]
-        return [*shared, more] if all(map(_begins_a_flag, starts)) else None
-    texts = [value if isinstance(value, str) else "" for value in values]
-    # Each begins with the line where it was put together, then with that of its first flag.
-    lead = max((marks.leading(text) for text in texts), key=len)
-    texts = [text[len(marks.leading(text)) :] for text in texts]
-    head = texts[0][: _common(texts)]
-    if any(text[len(head) :][:1].strip() for text in texts) and not head[-1:].isspace():
-        head = head[: len(head) - len(head.split()[-1])] if head.strip() else ""
-    ends = (marks.without_lines(text[len(head) :]).strip() for text in texts)
-    starts = [end for end in ends if end]
-    return f"{lead}{head} {more}" if all(map(_begins_a_flag, starts)) else None
-
-
-def _common(values: Sequence[Sequence[str]]) -> int:
-    """How much they begin with in common."""
-    first = values[0]
-    for length, pieces in enumerate(zip(*values, strict=False)):
-        if any(piece != pieces[0] for piece in pieces):
-            return length
-    return min(map(len, values)) if first else 0
-
-
-def _begins_a_flag(text: str) -> bool:
-    return marks.without_lines(text).lstrip()[:2] == "--" or marks.MORE in text[:40]
-
-
-def _bare(value: Value | None) -> object:
-    if isinstance(value, list):
-        return [marks.without_lines(item) for item in value]
-    return marks.without_lines(value) if value is not None else None

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from surefoot.readers.configs import vocabulary as words
 from surefoot.readers.configs.documents.tree import Document
 from surefoot.readers.configs.formats import ConfigFormat, Draft, To
+from surefoot.readers.configs.trainers._megatron_fills import FILLS, LOSS_SCALE
 from surefoot.readers.configs.trainers._megatron_names import FORKS, KNOWN
 
 _DEEPSPEED = frozenset(
@@ -220,7 +221,7 @@ class Megatron(ConfigFormat):
             draft.unsay("architecture.rope_theta")
             draft.unsay("architecture.rope_fraction")
         if not draft.true("fp16"):
-            for field in _LOSS_SCALE:
+            for field in LOSS_SCALE:
                 draft.unsay(field)
         if not draft.true("qk_clip"):
             draft.unsay("architecture.qk_clip")
@@ -236,7 +237,7 @@ class Megatron(ConfigFormat):
             return
         if not with_deepspeed(draft.leaves):
             draft.say("precision.static_loss_scale", scale, "loss_scale")
-            for field in _LOSS_SCALE:
+            for field in LOSS_SCALE:
                 draft.unsay(field)
         elif 0 < scale <= 32:
             # DeepSpeed's initial_scale_power; nobody trains at a static scale of 12.
@@ -307,7 +308,7 @@ class Megatron(ConfigFormat):
 
     def filled(self, spec: Mapping[str, Any], draft: Draft) -> Mapping[str, Any]:
         """What ``parse_args`` fills in; a list too short to be a run's has only been begun."""
-        found = dict(_FILLS)
+        found = dict(FILLS)
         width, heads = spec.get("architecture.width"), spec.get("architecture.heads")
         gated = spec.get("architecture.activation") in ("swiglu", "geglu", "reglu")
         if width:
@@ -323,7 +324,7 @@ class Megatron(ConfigFormat):
         elif compute == "fp16":
             found["precision.gradient_reduce"] = "fp16"
             if "precision.static_loss_scale" not in spec:
-                found |= _LOSS_SCALE
+                found |= LOSS_SCALE
         elif compute is None:
             found["precision.compute"] = "fp32"
         if spec.get("architecture.position") == "rope":
@@ -339,49 +340,6 @@ class Megatron(ConfigFormat):
                                                                     "fraction")):  # fmt: skip
             found["schedule.warmup_steps"] = 0
         return found
-
-
-_FILLS: Mapping[str, Any] = {
-    "seed": 1234,
-    "architecture.norm": "layernorm",
-    "architecture.norm_eps": 1e-5,
-    "architecture.norm_placement": "pre",
-    "architecture.activation": "gelu",
-    "architecture.position": "learned",
-    "architecture.tied_embeddings": True,
-    "architecture.qk_norm": False,
-    "architecture.bias": True,
-    "architecture.dropout": 0.1,
-    "architecture.attention_dropout": 0.1,
-    "architecture.vocab_multiple": 128,
-    "init.method": "normal",
-    "init.std": 0.02,
-    "init.depth_scaled_outputs": True,
-    "optimizer.name": "adamw",
-    "optimizer.beta1": 0.9,
-    "optimizer.beta2": 0.999,
-    "optimizer.eps": 1e-8,
-    "optimizer.weight_decay": 0.01,
-    "optimizer.decay_embeddings": True,
-    "optimizer.decay_norms": False,
-    "optimizer.decay_biases": False,
-    "optimizer.clip_norm": 1.0,
-    "schedule.kind": "linear",
-    "schedule.min_learning_rate": 0.0,
-    "precision.softmax_fp32": False,
-    "parallelism.tensor": 1,
-    "parallelism.pipeline": 1,
-    "parallelism.context": 1,
-    "parallelism.sequence": False,
-    "parallelism.distributed_optimizer": False,
-    "parallelism.recompute": "none",
-}
-_LOSS_SCALE: Mapping[str, Any] = {
-    "precision.initial_loss_scale": 2.0**32,
-    "precision.loss_scale_window": 1000,
-    "precision.loss_scale_hysteresis": 2,
-    "precision.min_loss_scale": 1.0,
-}
 
 
 def with_deepspeed(keys: Iterable[str]) -> bool:
