@@ -12,6 +12,7 @@ import sys
 import time
 from random import Random
 
+import polars as pl
 import pytest
 import zstandard
 from hypothesis import HealthCheck, given, settings
@@ -21,7 +22,7 @@ from surefoot.errors import LogError
 from surefoot.readers import read_run
 from surefoot.readers.formats import LineFormat
 from surefoot.readers.gather import Gatherer
-from surefoot.readers.logs import formats
+from surefoot.readers.logs import formats, parquet
 from surefoot.readers.names import Names
 from surefoot.readers.points import Point
 from surefoot.readers.text import Line, Source, lines
@@ -185,6 +186,17 @@ def test_a_document_of_millions_of_lists_is_refused():
     assert too_heavy(b"[" + b"[]," * 30_000_000 + b"1]")
     assert not too_heavy(b"[" + b"[]," * 1000 + b"1]")
     assert not too_heavy(b'[{"step": 100, "loss": 2.3456789, "learning_rate": 0.0001}' * 500_000)
+
+
+def test_a_parquet_file_of_too_many_values_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "log.parquet"
+    zeros = pl.zeros(2000, eager=True)
+    pl.DataFrame({"step": range(2000), "loss": zeros}).write_parquet(path)
+    monkeypatch.setattr(parquet, "MOST_CELLS", 3999)
+    with pytest.raises(LogError, match="4,000 values"):
+        read_run(path)
+    monkeypatch.setattr(parquet, "MOST_CELLS", 4000)
+    assert read_run(path).signals.height == 2000
 
 
 def test_a_table_with_a_quote_too_many_takes_no_longer(tmp_path):

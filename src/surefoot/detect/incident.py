@@ -134,14 +134,6 @@ class OpenIncident:
         if self.level_streak == 1:
             self.level_back_step = step
 
-    def fell_back(self) -> bool:
-        """Whether it is back at the level before, though not on the course it was expected to take.
-
-        A course that still falls steeply when an incident begins may be carried on too far: a loss
-        that runs no higher than before has not settled on a higher level.
-        """
-        return self.level is not None and self.level_streak >= STREAK
-
     def interrupted(self, step: int) -> None:
         """A record that could not be judged because it was not finite."""
         self.last_step = step
@@ -188,7 +180,9 @@ class OpenIncident:
     def outcome(self, uniform: float | None, at_end: bool = False) -> str | None:
         """``SPK002``, ``SPK003`` or None (too early to say), for an incident that did not recover.
 
-        ``SPK001``, if it came back to the level before but not to its course.
+        ``SPK001``, if it is no higher than before, though not on the course it was expected to
+        take: a course that falls steeply when an incident begins may be carried on too far, and
+        what runs no higher has not settled on a higher level.
 
         Args:
             uniform: loss of a uniform guess, ln V, if known.
@@ -205,21 +199,17 @@ class OpenIncident:
         change = max(self.noise, 1.25 * spread, 0.02)
         if self.knows_nothing(uniform):
             return "SPK003"
-        if self.signal == "loss" and later - max(self.course(), self._floor()) >= RISE_NATS:
+        no_higher = self.level_streak >= STREAK and later <= self.level
+        if self.signal == "loss" and not no_higher and later - self.course() >= RISE_NATS:
             near_uniform = uniform is not None and later >= uniform - UNIFORM_NATS
             if near_uniform or later > earlier + change:
                 return "SPK003"
         if self.records < horizon:
             return None
-        if self.fell_back():
+        if no_higher:
             return "SPK001"
         patient = self.records < PATIENCE * horizon
         return None if patient and abs(later - earlier) > change else "SPK002"
-
-    def _floor(self) -> float:
-        """The level before, once the signal is back at it; minus infinity until then."""
-        back = self.level is not None and self.fell_back()
-        return self.level if back and self.level is not None else -math.inf
 
     def judge_by_level(self) -> int:
         """Take the peak over the level before in place of that over the course; the step back."""

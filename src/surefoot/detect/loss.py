@@ -319,7 +319,7 @@ class LossDetector:
             scores["recovered_step"] = float(back)
             if incident.code != "SPK004":
                 self._tell(incident, "SPK001", findings, recovered=back)
-            self._resume(incident)
+            self._resume(incident, noise=incident.new_level()[1])
             return "healthy", scores
         if incident.code != "SPK003":
             self._tell(incident, outcome, findings)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import polars
 
 MAGIC = b"PAR1"
+MOST_CELLS = 500_000_000
+"""Values that are read at once, 4 GB: a few megabytes may hold thousands of millions of zeros."""
 PIECE = 250_000
 """Rows that are turned into numbers at once."""
 
@@ -38,7 +40,7 @@ class Parquet(FileFormat):
             return 0.6  # packed once more: what its columns are stands at its end
         try:
             columns = list(pl.read_parquet_schema(file))
-        except (pl.exceptions.PolarsError, OSError):
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
             return 0.6
         if any(key in columns for key in source.keys.values()):
             return 0.98
@@ -52,8 +54,12 @@ class Parquet(FileFormat):
 
         try:
             data: Any = source.file or io.BytesIO(source.whole())
+            scanned = pl.scan_parquet(data)
+            cells = scanned.select(pl.len()).collect().item() * len(scanned.collect_schema())
+            if cells > MOST_CELLS:
+                raise LogError(f"{source.name} holds {cells:,} values: too many to be read at once")
             frame = _numbers(pl.read_parquet(data))
-        except (pl.exceptions.PolarsError, OSError) as error:
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
             first = str(error).partition("\n")[0]
             raise LogError(f"{source.name} is cut short or no Parquet file: {first}") from None
         if not known([name for name in frame.columns if step_rank(name) is None], source.keys):
