@@ -112,6 +112,11 @@ def test_a_table_is_mapped(folder, command):
         (["odd.log"], "surefoot diagnose odd.log --map step=KEY --map loss=KEY"),
         (["good.log", "--format-in", "megatro"], "unknown log format 'megatro' (did you mean"),
         (["good.log", "--map", "loss"], "--map loss: expected SIGNAL=KEY, such as loss=train/ce"),
+        (["good.log", "--map", "loss=lm los"], "no key 'lm los' (did you mean 'lm loss'?); keys: "),
+        (["good.log", "--map", "los=lm loss"], "no signal 'los' (did you mean 'loss'?)"),
+        ([""], "expected a log, got an empty path"),
+        (["args.txt"], "args.txt is a configuration, not a log: type surefoot check args.txt"),
+        (["good.log", "--out", "."], "--out .: is a folder; name a file in it"),
         (["good.log", "--format", "xml"], "--format xml: expected text, json or html"),
         (["good.log", "--out", "no/where.html"], "--out no/where.html: there is no folder no"),
         (["good.log", "--vocab-size", "1"], "--vocab-size 1: expected 2 or more"),
@@ -119,6 +124,7 @@ def test_a_table_is_mapped(folder, command):
 )
 def test_what_cannot_be_meant_is_one_line_and_status_2(folder, command, arguments, words):
     (folder / "empty.log").write_text("")
+    (folder / "args.txt").write_text("--num-layers 12\n--hidden-size 768\n--lr 3e-4\n--bf16\n")
     (folder / "prose.log").write_text("All went well.\nNothing to see here.\n")
     (folder / "odd.log").write_text("T#5 ~ lossy 3.25 ~ grad 1.5\nT#6 ~ lossy 3.5 ~ grad 1.25\n")
     done = command(folder, "diagnose", *arguments)
@@ -154,3 +160,44 @@ def test_check_says_what_it_cannot_read(folder, command):
     assert len(done.stderr.splitlines()) == 1
     done = command(folder, "check", "god.log")
     assert "there is no file god.log (did you mean 'good.log'?)" in done.stderr
+
+
+def test_a_log_without_losses_is_not_called_healthy(folder, command):
+    text = healthy(range(1, 40)).replace("lm loss", "flops")
+    lines = [line.partition("| grad norm")[0] + "|" for line in text.splitlines()]
+    (folder / "mute.log").write_text("\n".join(lines).replace("flops", "other"))
+    done = command(folder, "diagnose", "mute.log")
+    assert "nothing was judged: no training loss and no gradient norm is recorded" in done.stdout
+    assert "no findings" not in done.stdout
+
+
+def test_a_stray_record_of_an_old_step_discards_nothing(folder, command):
+    stray = record(5, 3.0).replace(" | lm loss: 3.000000E+00", "")
+    text = healthy(range(1, 301)) + stray + healthy(range(301, 601))
+    (folder / "stray.log").write_text(text)
+    told = json.loads(command(folder, "diagnose", "stray.log", "--format", "json").stdout)
+    assert [(a["first"], a["last"]) for a in told["summary"]["reading"]["attempts"]] == [(1, 600)]
+    assert "a record of step 5 between steps 300 and 301 is left out" in told["summary"]["problems"]
+
+
+def test_prose_beside_a_log_is_no_configuration_and_the_log_knows_its_own_length(folder, command):
+    run = folder / "run"
+    run.mkdir()
+    (run / "train.log").write_text(healthy(range(1, 101)))
+    (run / "README.md").write_text(
+        "# A run\n\nIt was started so:\n\n    python pretrain_gpt.py --save-interval 7 "
+        "--train-iters 1234\n\nand it was good.\n"
+    )
+    (run / "args.txt").write_text(
+        "--num-layers 12\n--hidden-size 768\n--train-iters 777\n--lr 1e-4\n"
+    )
+    told = json.loads(command(folder, "diagnose", "run", "--format", "json").stdout)["summary"]
+    assert told["planned_steps"] == 1000
+    assert [file.rpartition("/")[2] for file in told["reading"]["settings"]] == ["args.txt"]
+
+
+def test_keys_of_plain_lines_are_mapped(folder, command):
+    (folder / "odd.log").write_text("".join(f"n={i} xent={3 - i / 100}\n" for i in range(30)))
+    done = command(folder, "diagnose", "odd.log", "--map", "step=n", "--map", "loss=xent")
+    assert done.returncode == 0, done.stderr
+    assert "steps  0 to 29 (30 recorded)" in done.stdout

@@ -4,6 +4,7 @@ Exit status: 0 no finding of severity error; 1 at least one; 2 unusable input or
 policy; 4 internal error; 130 and 143 interrupted after a checkpoint.
 """
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit status and never raises."""
     from surefoot.cli.app import app
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what it cannot show is shown as an escape
+            stream.reconfigure(errors="backslashreplace")
     try:
         result = int(app(args=arguments, prog_name="surefoot", standalone_mode=False) or 0)
         if result == 130:  # typer turns Ctrl-C into this status, without a word

@@ -12,14 +12,15 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 _EXAMPLES = (
     "Examples: surefoot diagnose train.log · surefoot diagnose slurm-*.out.gz --format html --out "
     "report.html · surefoot diagnose metrics.csv --map loss=train/ce --map step=iter · "
-    "tail -f train.log | surefoot diagnose -"
+    "tail -n +1 -f train.log | surefoot diagnose - · Exit status: 1 if a finding is an error, "
+    "2 if nothing could be read, else 0."
 )
 
 
 @app.command(epilog=_EXAMPLES)
 def diagnose(
     paths: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             metavar="PATH...",
             help="Logs of one run (compressed ones too), a folder of it, a run folder, "
@@ -50,7 +51,7 @@ def diagnose(
 
     return run(
         Asked(
-            paths=tuple(paths),
+            paths=tuple(map(Path, paths)) if all(paths) else (),
             format=format,
             out=out,
             format_in=format_in,

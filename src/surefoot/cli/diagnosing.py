@@ -30,10 +30,14 @@ def run(asked: Asked) -> int:
     from surefoot.detect import diagnose
     from surefoot.readers import read_run
 
+    if not asked.paths:
+        raise UsageError("expected a log, got an empty path (an unset variable?)")
     if asked.format not in ("text", "json", "html"):
         raise UsageError(f"--format {asked.format}: expected text, json or html")
     if asked.vocab_size is not None and asked.vocab_size < 2:
         raise UsageError(f"--vocab-size {asked.vocab_size}: expected 2 or more")
+    if asked.out is not None and asked.out.is_dir():
+        raise UsageError(f"--out {asked.out}: is a folder; name a file in it")
     if asked.out is not None and not asked.out.parent.is_dir():
         raise UsageError(f"--out {asked.out}: there is no folder {asked.out.parent}")
     mapping = mapped(asked.mapping)

@@ -24,8 +24,13 @@ def follow(
     """
     following = Following(format_in=format_in, mapping=mapping)
     detector = LossDetector(vocab_size=vocab_size)
+    said = False
     try:
         for record in following.records():
+            if detector.incident is None and not said:
+                said = True
+                title = following.title
+                say(f"reading {title} from step {record.step:,}; Ctrl-C ends it with a summary")
             for finding in detector.update(record).findings:
                 if tell:
                     _print(for_run(finding, following.name))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from surefoot.readers.attempts import overlaps, winning
+from surefoot.readers.attempts import overlaps, winning, without_strays
 from surefoot.readers.configs import Configs
 from surefoot.readers.gaps import gaps_of
 from surefoot.readers.names import Name
@@ -76,6 +76,8 @@ def assemble(
         for info in gathered.checkpoints:
             checkpoints.setdefault(info.step, info)
     frame = _whole_machine(frame, names, facts)
+    frame, strays = without_strays(frame)
+    told += strays
     kept, lost = winning(frame)
     told += gaps_of(kept)
     shared = overlaps(frame)
@@ -86,6 +88,7 @@ def assemble(
         "files": [str(path) for path, _, _ in chosen],
         "not_read": [str(path) for path, _, _ in left],
         "repeated": [str(path) for path, _, _ in repeated],
+        "settings": [] if asked is None else sorted({file.path for file in asked.files}),
         "attempts": _attempts(frame),
         "overlaps": shared,
         "fields": {
@@ -111,7 +114,7 @@ def assemble(
 
 
 def _spec(label: str, first: Read, facts: Mapping[str, Any], asked: Configs | None) -> TrainSpec:
-    """What was asked: of the configuration files, and beyond them what the log itself states."""
+    """What was asked: what the log itself states, and beyond it the configuration files."""
     spec = asked.spec if asked is not None else TrainSpec(trainer=first[2][0].format.title)
     source = Source(kind="log", file=str(first[0]))
     sources = dict(spec.sources)
@@ -120,7 +123,8 @@ def _spec(label: str, first: Read, facts: Mapping[str, Any], asked: Configs | No
         section, _, name = path.partition(".")
         value = facts.get(fact)
         held = sections.get(section, getattr(spec, section))
-        if isinstance(value, int) and value > 0 and getattr(held, name) is None:
+        # What the log itself says is of this run; a file beside it may be of another.
+        if isinstance(value, int) and value > 0:
             sections[section] = replace(held, **{name: value})
             sources[path] = source
     return replace(spec, name=spec.name or label, sources=sources, **sections)

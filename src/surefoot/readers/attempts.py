@@ -110,6 +110,42 @@ def _in_order(frame: "polars.DataFrame") -> bool:
     return bool((later | (attempts[1:] == attempts[:-1]) & (steps[1:] > steps[:-1])).all())
 
 
+def without_strays(
+    frame: "polars.DataFrame",
+) -> tuple["polars.DataFrame", tuple[str, ...]]:
+    """The frame without records that stand alone, and a sentence on each.
+
+    A record of an old step in the midst of a run (a line written late, quoted, or damaged) is no
+    restart if the next one goes on where the run had been: else it would discard all between.
+
+    Args:
+        frame: columns ``step`` and ``attempt``, rows in the order of the file.
+    """
+    import numpy as np
+    import polars as pl
+
+    if not len(frame) or frame["attempt"].max() == 0:
+        return frame, ()
+    steps, attempts = frame["step"].to_numpy(), frame["attempt"].to_numpy().copy()
+    begins = np.flatnonzero(attempts[1:] > attempts[:-1]) + 1
+    keep = np.ones(len(frame), bool)
+    told = []
+    for begin in begins.tolist():
+        before, here = int(steps[begin - 1]), int(steps[begin])
+        if begin + 1 >= len(steps) or attempts[begin + 1] != attempts[begin] or begin < 2:
+            continue
+        interval = max(1, before - int(steps[begin - 2]))
+        after = int(steps[begin + 1])
+        if here <= before < after <= before + 2 * interval and after - here > 4 * interval:
+            keep[begin] = False
+            attempts[begin:] -= 1
+            told.append(f"a record of step {here} between steps {before} and {after} is left out")
+    if not told:
+        return frame, ()
+    numbered = frame.with_columns(pl.Series("attempt", attempts))
+    return numbered.filter(pl.Series(keep)), tuple(told[:8])
+
+
 def overlaps(frame: "polars.DataFrame") -> list[dict[str, Any]]:
     """How the losses of steps that two successive attempts share compare.
 

@@ -54,11 +54,17 @@ class Following:
         self._gatherer: Gatherer | None = None
         self._guesses: list[Guess] = []
         self._whole: Run | None = None
+        self._seen: list[Line] = []
 
     @property
     def name(self) -> str:
         """What messages call it."""
         return self._source.name
+
+    @property
+    def title(self) -> str:
+        """What it is read as, once that is known."""
+        return self._guesses[0].format.title if self._guesses else "a log"
 
     def records(self) -> Iterator[StepRecord]:
         """The rows, each when the next one begins or the input ends.
@@ -69,7 +75,7 @@ class Following:
         if self._is_file():
             return
         incoming = lines(self._source)
-        held: list[Line] = []
+        held = self._seen
         fmt = self._format(incoming, held)
         said = {signal: key for signal, key in self._mapping.items() if signal != "step"}
         self._gatherer = Gatherer(Names(fmt.names, said, fmt.log_base))
@@ -87,7 +93,7 @@ class Following:
         """All that was read so far; nothing can be read afterwards."""
         if self._whole is None:
             if self._gatherer is None:
-                raise no_metrics_in(self._source, [])
+                raise no_metrics_in(self._source, self._seen)
             gathered = self._gatherer.gathered()
             if not len(gathered.frame):
                 raise no_metrics_in(self._source, [])

@@ -1,10 +1,11 @@
 """Reading a run, whoever trained it: a log, several of one run, a folder, surefoot's own folder."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from surefoot import runs
-from surefoot.errors import ConfigError, LogError
+from surefoot.errors import ConfigError, LogError, UsageError, nearest
 from surefoot.readers import columnar
 from surefoot.readers.assemble import assemble
 from surefoot.readers.configs import Configs, configs_in_log, read_configs
@@ -17,7 +18,7 @@ from surefoot.readers.recognise import Guess, guesses_of
 from surefoot.readers.several import Read
 from surefoot.readers.text import Source, lines
 from surefoot.readers.unknown import no_metrics
-from surefoot.records import Run
+from surefoot.records import CATALOGUE, READ, Run
 
 
 def read_run(
@@ -48,7 +49,8 @@ def read_run(
     first = Path(paths[0])
     if len(paths) == 1 and first.is_dir() and (first / "spec.toml").is_file():
         return runs.open(first)
-    forced = formats().lookup(format_in) if format_in else None
+    forced = formats().lookup(format_in) if format_in is not None else None
+    _meant(mapping or {})
     named = [Path(path) for path in paths]
     files = [file for path in named for file in files_of(path)]
     read: list[Read] = []
@@ -60,14 +62,51 @@ def read_run(
             read.append((file, *read_file(file, forced, mapping)))
         except LogError as error:
             failure = failure or error
-            if file in named and not _is_configuration(file):
+            if not _is_configuration(file) and (file in named or not os.access(file, os.R_OK)):
                 problems.append(str(error))
             other.append(file)
     if not read:
         if failure is not None and len(files) == 1:
-            raise failure
+            raise _with_hint(failure, files[0])
         raise LogError(problems[0] if problems else f"no file in {paths[0]} holds metrics")
+    if mapping:
+        _found(mapping, read)
     return assemble([str(path) for path in paths], read, problems, asked(read, other))
+
+
+def _meant(mapping: Mapping[str, str]) -> None:
+    """Refuse a signal that there is none of: nothing would be judged by it.
+
+    Raises:
+        UsageError: naming the nearest.
+    """
+    known = ["step", *CATALOGUE, *READ]
+    for signal in mapping:
+        if signal not in known:
+            hint = nearest(signal, known)
+            raise UsageError(f"--map {signal}={mapping[signal]}: no signal {signal!r}{hint}")
+
+
+def _found(mapping: Mapping[str, str], read: Sequence[Read]) -> None:
+    """Refuse a key that no file has: what the user meant would silently be lost.
+
+    Raises:
+        LogError: naming the nearest key and those there are.
+    """
+    keys = [name.key for _, gathered, _ in read for name in gathered.names.values()]
+    for signal, key in mapping.items():
+        counted = any("steps_are" in gathered.facts for _, gathered, _ in read)
+        if key in keys if signal != "step" else not counted:
+            continue
+        there = ", ".join(repr(key) for key in keys[:12]) + (", ..." if len(keys) > 12 else "")
+        raise LogError(f"--map {signal}={key}: no key {key!r}{nearest(key, keys)}; keys: {there}")
+
+
+def _with_hint(failure: LogError, path: Path) -> LogError:
+    """The failure, or if the file is a configuration what to type for that."""
+    if not _is_configuration(path) or read_configs(path).files[0].kind == "dump":
+        return failure  # a log may hold arguments and yet be one
+    return LogError(f"{path.name} is a configuration, not a log: type  surefoot check {path}")
 
 
 def asked(read: Sequence[Read], other: Sequence[Path]) -> Configs | None:
@@ -81,9 +120,22 @@ def asked(read: Sequence[Read], other: Sequence[Path]) -> Configs | None:
 
 def _is_configuration(path: Path) -> bool:
     try:
-        return path.stat().st_size <= LARGEST_CONFIG and bool(read_configs(path).files)
+        if path.stat().st_size > LARGEST_CONFIG:
+            return False
+        # Prose that shows a command is no configuration of the run beside it.
+        return any(
+            file.sure >= SURE_CONFIG and (file.kind != "arguments" or _lists_flags(path))
+            for file in read_configs(path).files
+        )
     except (ConfigError, OSError):
         return False
+
+
+def _lists_flags(path: Path) -> bool:
+    """Whether a text is a script, or a list of flags a line, and not a page that names some."""
+    with Source(path) as source:
+        text = source.head.decode("utf-8", "replace")
+    return text.startswith("#!") or sum(line.lstrip()[:1] == "-" for line in text.split("\n")) > 1
 
 
 def files_of(path: Path) -> list[Path]:
@@ -98,6 +150,8 @@ MOST_FILES = 2000
 """Files of a folder that are looked at."""
 LARGEST_CONFIG = 1 << 20
 """Bytes of a file beside the logs that may be a configuration."""
+SURE_CONFIG = 0.6
+"""Sureness from which on a file beside the logs is taken for a configuration."""
 
 
 def read_file(

@@ -77,6 +77,8 @@ class Facts:
         restarts: steps after which the run was resumed.
         not_finite: steps whose loss was NaN or infinite.
         gaps: which rows are missing, in one sentence; "" if none is.
+        skipped: updates that were skipped, as far as recorded.
+        grad_norm: whether a gradient norm is recorded.
     """
 
     status: Status
@@ -94,6 +96,8 @@ class Facts:
     restarts: tuple[int, ...]
     not_finite: int
     gaps: str
+    skipped: int = 0
+    grad_norm: bool = False
 
     def progress(self) -> str:
         """``350 of 500``, or what of it is known."""
@@ -134,8 +138,20 @@ def facts(run: Run) -> Facts:
         consumed_tokens=int(tokens.values[-1]) if tokens else None,
         restarts=tuple(e.step for e in run.events if e.kind == "resumed" and e.step is not None),
         not_finite=int((~np.isfinite(loss.values)).sum()) if loss else 0,
+        skipped=_skipped(run),
+        grad_norm=curve(run, "grad_norm") is not None,
         gaps=next((plain(told) for told in run.problems if told.startswith(TOLD)), ""),
     )
+
+
+def _skipped(run: Run) -> int:
+    """Updates skipped: told step by step, else as the trainer counts them between records."""
+    for name in ("update_skipped", "skipped_iterations"):
+        if name in run.signals.columns:
+            total = run.signals[name].fill_null(0).sum()
+            if total and total > 0:
+                return int(total)
+    return 0
 
 
 def status(run: Run, now: float | None = None) -> Status:

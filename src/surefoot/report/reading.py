@@ -31,6 +31,8 @@ def reading_rows(run: Run) -> list[tuple[str, str]]:
         other = told["not_read"]
         more = f" and {len(other) - 3:,} more" if len(other) > 3 else ""
         rows.append(("not read", ", ".join(plain(file) for file in other[:3]) + more))
+    if told.get("settings"):
+        rows.append(("settings", ", ".join(plain(file) for file in told["settings"][:4])))
     if len(told.get("attempts", [])) > 1:
         rows.append(("attempts", _attempts(told["attempts"])))
         rows += [("overlap", _overlap(item)) for item in told.get("overlaps", [])[:_OVERLAPS]]

@@ -54,7 +54,7 @@ def summary(run: Run, findings: Iterable[Finding]) -> RenderableType:
     loss = curve(run, "loss")
     if loss is not None and len(loss.steps) > 1:
         blocks += ["", _Picture(loss)]
-    blocks += ["", *_findings(by_weight(findings))]
+    blocks += ["", *_findings(by_weight(findings), known)]
     if run.checkpoints:
         blocks += ["", *_checkpoints(run.checkpoints)]
     if run.problems:
@@ -128,6 +128,8 @@ def _numbers(run: Run, known: Facts) -> Iterator[RenderableType]:
     tokens = f", {number(known.consumed_tokens)} tokens" if known.consumed_tokens else ""
     progress = known.span() if run.reading else known.progress()
     rows = [("steps", Text(progress + tokens + restarts))]
+    if known.skipped:
+        rows.append(("skipped", Text(count(known.skipped, "update"), style="bold yellow")))
     if known.gaps:
         rows.append(("gaps", Text(known.gaps, style="bold yellow")))
     rows.append(("loss", _loss(known)))
@@ -165,8 +167,12 @@ def _times(n: int) -> str:
     return {1: "once", 2: "twice"}.get(n, f"{n} times")
 
 
-def _findings(findings: Sequence[Finding]) -> Iterator[RenderableType]:
+def _findings(findings: Sequence[Finding], known: Facts) -> Iterator[RenderableType]:
     told = f"findings: {tally(findings)}" if findings else "no findings"
+    if not findings and known.loss_last is None and not known.grad_norm:
+        told = "nothing was judged: no training loss and no gradient norm is recorded"
+    elif not findings and known.loss_last is None:
+        told = "no findings; the loss was not judged: it is not recorded"
     yield _Item("", Text(told, style="bold"))
     for finding in findings:
         head = Text(heading(finding))

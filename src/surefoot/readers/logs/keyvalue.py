@@ -77,6 +77,9 @@ class KeyValue(LineParser):
         text = line.text
         if _SUMMARY in text:
             return
+        if self.step_key is not None:
+            yield from self._said_by_user(line, self.step_key)
+            return
         if "%|" in text or "\u2501" in text:
             drawn = bar(text)
             if drawn is not None and drawn.exact and drawn.postfix:
@@ -152,6 +155,18 @@ class KeyValue(LineParser):
         if last is not None:
             self._begun = True
             yield last
+
+    def _said_by_user(self, line: Line, step_key: str) -> Iterator[Item]:
+        """A record whose step stands under the key that the user named."""
+        found = list(pairs(line.text))
+        ends = [pair.key.rpartition(" ")[2] for pair in found]
+        for place, end in zip(found, ends, strict=True):
+            if step_key not in (place.key, end) or place.value % 1 or not 0 <= place.value < 2**53:
+                continue
+            values = {pair.key: pair.value for pair in found if pair is not place}
+            if values:
+                yield Point(int(place.value), values, line.number, line.rank, line.time)
+            return
 
     def _beside(self, line: Line) -> Iterator[Item]:
         """A line of validation that leaves its step to the line before."""
