@@ -184,3 +184,12 @@ def test_back_in_the_band_is_not_back_on_the_course(feed, rng):
     losses[503:] += 0.025
     told = feed(losses)
     assert [code for _, code in told.codes] == ["SPK000", "SPK002"]
+
+
+def test_a_loss_no_higher_than_before_has_not_settled_higher(feed, rng):
+    # The fall was steep when the spike came, and ends with it: the course is carried on too far.
+    steps = np.arange(900)
+    losses = 3.0 + 5.0 * np.exp(-np.minimum(steps, 200) / 80.0) + rng.normal(0, 0.02, 900)
+    losses[200:203] += 0.8
+    told = feed(losses)
+    assert [code for _, code in told.codes] in (["SPK000", "SPK001"], [])

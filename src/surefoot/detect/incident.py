@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import fmean, median
 from typing import Any
 
-from surefoot.records import Incident
+from surefoot.records import Incident, number_to_json
 
 STREAK = 16
 STREAK_AT_END = 4
@@ -142,6 +142,15 @@ class OpenIncident:
         self.streak = self.level_streak = 0
         self.recent.clear()
         self.window.clear()
+
+    def not_finite(self, step: int, signal: str, value: float) -> None:
+        """A record in which ``signal`` was NaN or infinite."""
+        if self.nonfinite_step is None:
+            self.nonfinite_step = step
+        if signal == "loss" and self.loss_nonfinite is None:
+            self.loss_nonfinite = str(number_to_json(value))
+            self.peak_step = step
+        self.interrupted(step)
 
     def recovered_step(self, at_end: bool = False) -> int | None:
         """First step back on the course, once the last 16 records agree; else None.

@@ -12,7 +12,7 @@ from surefoot.detect.incident import STREAK, OpenIncident
 from surefoot.detect.messages import incident_finding, usability_finding
 from surefoot.detect.shift import DELAY, ShiftTest
 from surefoot.detect.usability import Reading, Usability
-from surefoot.records import Finding, Incident, Status, StepRecord, Verdict, number_to_json
+from surefoot.records import Finding, Incident, Status, StepRecord, Verdict
 
 WARM_UP = 16
 SMALLEST_SPIKE = 0.03
@@ -264,7 +264,7 @@ class LossDetector:
             for past_step, past_loss in losses:
                 incident.add(past_step, past_loss, None)
         if reading.nonfinite is not None:
-            self._nonfinite(incident, step, reading)
+            incident.not_finite(step, reading.nonfinite, reading.value)
         self._loss.drop_pending()
         self._grad.drop_pending()
         self._open = incident
@@ -276,22 +276,13 @@ class LossDetector:
         # would leave the loss above its course for ever.
         return self._shift.slope() if self._loss.count >= SETTLED else 0.0
 
-    @staticmethod
-    def _nonfinite(incident: OpenIncident, step: int, reading: Reading) -> None:
-        if incident.nonfinite_step is None:
-            incident.nonfinite_step = step
-        if reading.nonfinite == "loss" and incident.loss_nonfinite is None:
-            incident.loss_nonfinite = str(number_to_json(reading.value))
-            incident.peak_step = step
-        incident.interrupted(step)
-
     # ---- an incident is open --------------------------------------------------------------------
 
     def _follow(
         self, incident: OpenIncident, step: int, reading: Reading, findings: list[Finding]
     ) -> tuple[Status, dict[str, float]]:
         if reading.nonfinite is not None:
-            self._nonfinite(incident, step, reading)
+            incident.not_finite(step, reading.nonfinite, reading.value)
             if incident.code != "SPK004":
                 self._tell(incident, "SPK004", findings)
             return "incident", {}
@@ -302,25 +293,21 @@ class LossDetector:
         scores: dict[str, float] = {}
         if incident.level is not None:
             scores["excess_nats"] = value - incident.course()
-        recovered = incident.recovered_step()
-        if recovered is not None and not incident.knows_nothing(self._guess()):
-            scores["recovered_step"] = float(recovered)
-            if incident.code != "SPK004":
-                self._tell(incident, "SPK001", findings, recovered=recovered)
-            self._resume(incident)
-            if recovered - incident.onset_step <= 2:
-                self._loss.note_outlier()
-            return "healthy", scores
-        outcome = incident.outcome(self._guess())
-        if outcome is None:
-            return "incident", scores
+        guess, noise = self._guess(), None
+        back = None if incident.knows_nothing(guess) else incident.recovered_step()
+        outcome = None if back is not None else incident.outcome(guess)
         if outcome == "SPK001":
-            back = incident.judge_by_level()
+            back, noise = incident.judge_by_level(), incident.new_level()[1]
+        if back is not None:
             scores["recovered_step"] = float(back)
             if incident.code != "SPK004":
                 self._tell(incident, "SPK001", findings, recovered=back)
-            self._resume(incident, noise=incident.new_level()[1])
+            self._resume(incident, noise)
+            if noise is None and back - incident.onset_step <= 2:
+                self._loss.note_outlier()
             return "healthy", scores
+        if outcome is None:
+            return "incident", scores
         if incident.code != "SPK003":
             self._tell(incident, outcome, findings)
         incident.records = 0
