@@ -79,35 +79,40 @@ it leaves its healthy range. Volatile ones depend on the clock or the memory and
 promise of bit equality.
 
 """
-    return text + table(
-        ("signal", "unit", "bad", "by place", "volatile", "definition", "source"),
-        (
+    return (
+        text
+        + table(
+            ("signal", "unit", "bad", "by place", "volatile", "definition", "source"),
             (
-                f"`{signal.name}`",
-                signal.unit,
-                {"none": ""}.get(signal.bad, signal.bad),
-                "yes" if signal.per_place else "",
-                "yes" if signal.volatile else "",
-                signal.definition,
-                signal.source,
-            )
-            for signal in CATALOGUE.values()
-        ),
-    ) + """
+                (
+                    f"`{signal.name}`",
+                    signal.unit,
+                    {"none": ""}.get(signal.bad, signal.bad),
+                    "yes" if signal.per_place else "",
+                    "yes" if signal.volatile else "",
+                    signal.definition,
+                    signal.source,
+                )
+                for signal in CATALOGUE.values()
+            ),
+        )
+        + """
 Only other trainers' logs bring these; a field that is not known keeps its own name.
 
-""" + table(
-        ("signal", "unit", "bad", "definition", "source"),
-        (
+"""
+        + table(
+            ("signal", "unit", "bad", "definition", "source"),
             (
-                f"`{signal.name}`",
-                signal.unit,
-                {"none": ""}.get(signal.bad, signal.bad),
-                signal.definition,
-                signal.source,
-            )
-            for signal in READ.values()
-        ),
+                (
+                    f"`{signal.name}`",
+                    signal.unit,
+                    {"none": ""}.get(signal.bad, signal.bad),
+                    signal.definition,
+                    signal.source,
+                )
+                for signal in READ.values()
+            ),
+        )
     )
 
 
