@@ -6,7 +6,7 @@ from pathlib import Path
 
 from surefoot.cli.console import print_json, results, say, show
 from surefoot.errors import LogError, UsageError, nearest
-from surefoot.records import Finding, Run
+from surefoot.records import CATALOGUE, READ, Finding, Run
 
 LARGE = 200 << 20
 """Bytes of a file from which on its reading is announced."""
@@ -86,13 +86,17 @@ def mapped(texts: Iterable[str]) -> dict[str, str]:
     """``["loss=train/ce"]`` -> ``{"loss": "train/ce"}``.
 
     Raises:
-        UsageError: if one is not of that form.
+        UsageError: if one is not of that form, or names no signal: nothing would be judged by it.
     """
+    known = ["step", *CATALOGUE, *READ]
     mapping: dict[str, str] = {}
     for text in texts:
         signal, equals, key = text.partition("=")
         if not equals or not signal.strip() or not key.strip():
             raise UsageError(f"--map {text}: expected SIGNAL=KEY, such as loss=train/ce")
+        if signal.strip() not in known:
+            hint = nearest(signal.strip(), known)
+            raise UsageError(f"--map {text}: no signal {signal.strip()!r}{hint}")
         mapping[signal.strip()] = key.strip()
     return mapping
 

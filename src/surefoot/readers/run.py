@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from surefoot import runs
-from surefoot.errors import ConfigError, LogError, UsageError, nearest
+from surefoot.errors import ConfigError, LogError, nearest
 from surefoot.readers import columnar
 from surefoot.readers.assemble import assemble
 from surefoot.readers.configs import Configs, configs_in_log, read_configs
@@ -18,7 +18,7 @@ from surefoot.readers.recognise import Guess, guesses_of
 from surefoot.readers.several import Read
 from surefoot.readers.text import Source, lines
 from surefoot.readers.unknown import no_metrics
-from surefoot.records import CATALOGUE, READ, Run
+from surefoot.records import Run
 
 
 def read_run(
@@ -50,7 +50,6 @@ def read_run(
     if len(paths) == 1 and first.is_dir() and (first / "spec.toml").is_file():
         return runs.open(first)
     forced = formats().lookup(format_in) if format_in is not None else None
-    _meant(mapping or {})
     named = [Path(path) for path in paths]
     files = [file for path in named for file in files_of(path)]
     read: list[Read] = []
@@ -72,19 +71,6 @@ def read_run(
     if mapping:
         _found(mapping, read)
     return assemble([str(path) for path in paths], read, problems, asked(read, other))
-
-
-def _meant(mapping: Mapping[str, str]) -> None:
-    """Refuse a signal that there is none of: nothing would be judged by it.
-
-    Raises:
-        UsageError: naming the nearest.
-    """
-    known = ["step", *CATALOGUE, *READ]
-    for signal in mapping:
-        if signal not in known:
-            hint = nearest(signal, known)
-            raise UsageError(f"--map {signal}={mapping[signal]}: no signal {signal!r}{hint}")
 
 
 def _found(mapping: Mapping[str, str], read: Sequence[Read]) -> None:
