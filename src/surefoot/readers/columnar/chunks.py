@@ -7,7 +7,7 @@ from pathlib import Path
 from surefoot.readers.text import Source
 from surefoot.readers.text.lines import LONGEST
 
-CHUNK = 8 << 20
+CHUNK = 16 << 20
 """Bytes of a piece, about."""
 PAD = 16
 """Zeros behind the last line of a piece, at least; one may have become its line feed."""
