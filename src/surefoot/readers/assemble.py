@@ -95,7 +95,7 @@ def assemble(
             column: {"key": name.key, "factor": name.factor, "known": name.known}
             for column, name in names.items()
         },
-        "facts": {key: value for key, value in facts.items() if key != "rows"},
+        "facts": facts,
     }
     named = paths[0] if len(paths) == 1 else str(chosen[0][0])
     label = Path(named).name if named != "-" else "standard input"

@@ -3,16 +3,15 @@
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from surefoot.readers.assemble import assemble
 from surefoot.readers.formats import LineFormat, LogFormat
 from surefoot.readers.gather import Gatherer
 from surefoot.readers.logs import formats
-from surefoot.readers.names import Names
-from surefoot.readers.points import Item
 from surefoot.readers.recognise import Guess, recognise
-from surefoot.readers.run import read_run
+from surefoot.readers.run import names_of, parsed, read_run
 from surefoot.readers.text import Line, Source, lines
 from surefoot.readers.unknown import no_metrics_in
 from surefoot.records import Run, StepRecord
@@ -77,10 +76,12 @@ class Following:
         incoming = lines(self._source)
         held = self._seen
         fmt = self._format(incoming, held)
-        said = {signal: key for signal, key in self._mapping.items() if signal != "step"}
-        self._gatherer = Gatherer(Names(fmt.names, said, fmt.log_base))
+        assert isinstance(fmt, LineFormat)
+        self._gatherer = Gatherer(names_of(fmt, self._mapping))
         here: tuple[int, int] | None = None
-        for item in self._items(fmt, incoming, held):
+        waiting = list(held)
+        held.clear()
+        for item in parsed(fmt, chain(waiting, incoming), self._mapping.get("step")):
             row = self._gatherer.take(item)
             if row is not None and here is not None and row != here and _later(row, here):
                 yield self._record(here)
@@ -139,18 +140,6 @@ class Following:
         if not self._guesses:
             raise no_metrics_in(self._source, held)
         return self._guesses[0].format
-
-    def _items(self, fmt: LogFormat, incoming: Iterator[Line], held: list[Line]) -> Iterator[Item]:
-        assert isinstance(fmt, LineFormat)
-        parser, wanted = fmt.parser(), fmt.wanted()
-        parser.step_key = self._mapping.get("step")
-        waiting = list(held)
-        held.clear()
-        for batch in (waiting, incoming):
-            for line in batch:
-                if wanted(line.text):
-                    yield from parser.feed(line)
-        yield from parser.finish()
 
     def _record(self, row: tuple[int, int]) -> StepRecord:
         assert self._gatherer is not None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from surefoot.readers.attempts import Attempts
 from surefoot.readers.blocks import Block, Told, rises
-from surefoot.readers.names import Name, Names
+from surefoot.readers.names import Name, Names, split_unit
 from surefoot.readers.points import Item, Note, Point
 from surefoot.readers.table import Table
 from surefoot.records import CheckpointInfo, Event
@@ -141,10 +141,8 @@ class Gatherer:
 
     def gathered(self) -> Gathered:
         """All of it; nothing can be taken afterwards."""
-        frame = self.table.frame()
-        self._known_devices(frame)
         return Gathered(
-            frame=frame,
+            frame=self.table.frame(),
             names=self._columns,
             facts=self.facts,
             events=self.events,
@@ -154,17 +152,12 @@ class Gatherer:
             unplaced=self.unplaced,
         )
 
-    def _known_devices(self, frame: "polars.DataFrame") -> None:
-        self.facts.setdefault("rows", len(frame))
-
     def _column(self, key: str) -> str:
         """The column of a key. Two keys of one signal: the second keeps its own name."""
         name = self.names.of(key)
         holder = self._columns.setdefault(name.column, name)
         if holder.key == key:
             return name.column
-        from surefoot.readers.names import split_unit
-
         # A key of no Latin letter stays as it is, but for halves of characters that JSON may hold.
         own = split_unit(key)[0] or key.encode("utf-8", "replace").decode()
         if own in ("step", "attempt"):  # columns of the table itself

@@ -1,7 +1,7 @@
 """Reading a run, whoever trained it: a log, several of one run, a folder, surefoot's own folder."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from surefoot import runs
@@ -16,7 +16,7 @@ from surefoot.readers.names import Names
 from surefoot.readers.points import Item
 from surefoot.readers.recognise import Guess, guesses_of
 from surefoot.readers.several import Read
-from surefoot.readers.text import Source, lines
+from surefoot.readers.text import Line, Source, lines
 from surefoot.readers.unknown import no_metrics
 from surefoot.records import Run
 
@@ -53,7 +53,7 @@ def read_run(
     named = [Path(path) for path in paths]
     files = [file for path in named for file in files_of(path)]
     read: list[Read] = []
-    other: list[Path] = []
+    configs: list[Path] = []
     problems: list[str] = []
     failure: LogError | None = None
     for file in files:
@@ -61,16 +61,17 @@ def read_run(
             read.append((file, *read_file(file, forced, mapping)))
         except LogError as error:
             failure = failure or error
-            if not _is_configuration(file) and (file in named or not os.access(file, os.R_OK)):
+            if _is_configuration(file):
+                configs.append(file)
+            elif file in named or not os.access(file, os.R_OK):
                 problems.append(str(error))
-            other.append(file)
     if not read:
         if failure is not None and len(files) == 1:
-            raise _with_hint(failure, files[0])
+            raise _with_hint(failure, configs)
         raise LogError(problems[0] if problems else f"no file in {paths[0]} holds metrics")
     if mapping:
         _found(mapping, read)
-    return assemble([str(path) for path in paths], read, problems, asked(read, other))
+    return assemble([str(path) for path in paths], read, problems, asked(read, configs))
 
 
 def _found(mapping: Mapping[str, str], read: Sequence[Read]) -> None:
@@ -80,24 +81,24 @@ def _found(mapping: Mapping[str, str], read: Sequence[Read]) -> None:
         LogError: naming the nearest key and those there are.
     """
     keys = [name.key for _, gathered, _ in read for name in gathered.names.values()]
+    counted = any("steps_are" in gathered.facts for _, gathered, _ in read)
     for signal, key in mapping.items():
-        counted = any("steps_are" in gathered.facts for _, gathered, _ in read)
         if key in keys if signal != "step" else not counted:
             continue
         there = ", ".join(repr(key) for key in keys[:12]) + (", ..." if len(keys) > 12 else "")
         raise LogError(f"--map {signal}={key}: no key {key!r}{nearest(key, keys)}; keys: {there}")
 
 
-def _with_hint(failure: LogError, path: Path) -> LogError:
-    """The failure, or if the file is a configuration what to type for that."""
-    if not _is_configuration(path) or read_configs(path).files[0].kind == "dump":
+def _with_hint(failure: LogError, configs: Sequence[Path]) -> LogError:
+    """The failure of one file, or if that is a configuration what to type for that."""
+    if not configs or read_configs(configs[0]).files[0].kind == "dump":
         return failure  # a log may hold arguments and yet be one
+    path = configs[0]
     return LogError(f"{path.name} is a configuration, not a log: type  surefoot check {path}")
 
 
-def asked(read: Sequence[Read], other: Sequence[Path]) -> Configs | None:
+def asked(read: Sequence[Read], configs: Sequence[Path]) -> Configs | None:
     """What was asked of a run: of files beside its logs, or of the argument dump in one."""
-    configs = [path for path in other if _is_configuration(path)]
     try:
         return read_configs(*configs) if configs else configs_in_log(read[0][0])
     except ConfigError:
@@ -151,15 +152,19 @@ def read_file(
             with Source(path) as source:
                 raise no_metrics(source)
     fmt = forced or guesses[0].format
-    said = {signal: key for signal, key in (mapping or {}).items() if signal != "step"}
-    names = Names(fmt.names, said, fmt.log_base)
     with Source(path, keys=mapping) as source:
-        gathered = gather(items(source, fmt), names)
+        gathered = gather(items(source, fmt), names_of(fmt, mapping))
         if source.damage:
             gathered.problems.append(f"{source.name}: {source.damage}")
     if not len(gathered.frame) or gathered.frame.width <= 2:
         raise LogError(f"{Path(path).name} holds no metrics: read as {fmt.title}, no step has one")
     return gathered, guesses or [Guess(fmt, 1.0)]
+
+
+def names_of(fmt: LogFormat, mapping: Mapping[str, str] | None) -> Names:
+    """The names of a file's keys; which of them is the step is the reader's to know."""
+    said = {signal: key for signal, key in (mapping or {}).items() if signal != "step"}
+    return Names(fmt.names, said, fmt.log_base)
 
 
 def items(source: Source, fmt: LogFormat) -> Iterator[Item]:
@@ -170,9 +175,14 @@ def items(source: Source, fmt: LogFormat) -> Iterator[Item]:
     if columnar.usable(fmt, source):
         yield from columnar.items(fmt, source)
         return
+    yield from parsed(fmt, lines(source), source.keys.get("step"))
+
+
+def parsed(fmt: LineFormat, told: Iterable[Line], step_key: str | None) -> Iterator[Item]:
+    """The points and notes of some lines, by a parser of their own."""
     parser, wanted = fmt.parser(), fmt.wanted()
-    parser.step_key = source.keys.get("step")
-    for line in lines(source):
+    parser.step_key = step_key
+    for line in told:
         if wanted(line.text):
             yield from parser.feed(line)
     yield from parser.finish()

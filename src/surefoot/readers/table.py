@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from surefoot.readers.blocks import Told
 
-__all__ = ["WINDOW", "Column", "Table", "as_counter"]
+__all__ = ["WINDOW", "Column", "Table"]
 
 WINDOW = 4096
 """Rows that can still be added to; a line of a rank that lags further behind opens its own row."""
