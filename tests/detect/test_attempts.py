@@ -6,7 +6,7 @@ from dataclasses import replace
 import polars as pl
 
 from surefoot.detect import diagnose
-from surefoot.detect.diagnose import SLICE, step_records
+from surefoot.detect.rows import SLICE, step_records
 from surefoot.records import CheckpointInfo, IntervalSpec, Run, Source, TrainSpec
 
 

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from surefoot.detect import FALSE_ALARM_RATE, LossDetector, diagnose, with_checkpoints
-from surefoot.detect.diagnose import step_records
+from surefoot.detect.rows import step_records
 from surefoot.records import ArchitectureSpec, CheckpointInfo, Finding, Run, TrainSpec
 
 

@@ -44,6 +44,14 @@ def diagnose(
     vocab_size: Annotated[
         int | None, typer.Option("--vocab-size", help="Number of tokens, for a loss near ln V.")
     ] = None,
+    false_alarms: Annotated[
+        float | None,
+        typer.Option(
+            "--false-alarms-per-10k",
+            metavar="RATE",
+            help="False incidents that may come on 10 000 healthy records (default 0.5).",
+        ),
+    ] = None,
     runs_dir: RunsDir = RUNS,
 ) -> int:
     """Read anybody's log, say what was read, and find spikes, divergence and NaN in it."""
@@ -57,6 +65,7 @@ def diagnose(
             format_in=format_in,
             mapping=tuple(mapping or ()),
             vocab_size=vocab_size,
+            false_alarms_per_10k=false_alarms,
             runs_dir=runs_dir,
         )
     )

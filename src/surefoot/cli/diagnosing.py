@@ -22,12 +22,13 @@ class Asked:
     format_in: str | None = None
     mapping: tuple[str, ...] = ()
     vocab_size: int | None = None
+    false_alarms_per_10k: float | None = None
     runs_dir: Path = Path("runs")
 
 
 def run(asked: Asked) -> int:
     """Carry it out; the exit status."""
-    from surefoot.detect import diagnose
+    from surefoot.detect import FALSE_ALARMS_PER_10K, diagnose
     from surefoot.readers import read_run
 
     if not asked.paths:
@@ -40,6 +41,10 @@ def run(asked: Asked) -> int:
         raise UsageError(f"--out {asked.out}: is a folder; name a file in it")
     if asked.out is not None and not asked.out.parent.is_dir():
         raise UsageError(f"--out {asked.out}: there is no folder {asked.out.parent}")
+    rate = asked.false_alarms_per_10k
+    rate = FALSE_ALARMS_PER_10K if rate is None else rate
+    if not 0.01 <= rate <= 100.0:
+        raise UsageError(f"--false-alarms-per-10k {rate:g}: expected 0.01 to 100")
     mapping = mapped(asked.mapping)
     if [str(path) for path in asked.paths] == ["-"]:
         from surefoot.cli.following import follow
@@ -48,6 +53,7 @@ def run(asked: Asked) -> int:
             format_in=asked.format_in,
             mapping=mapping,
             vocab_size=asked.vocab_size,
+            false_alarms_per_10k=rate,
             tell=asked.format == "text",
         )
     else:
@@ -56,7 +62,7 @@ def run(asked: Asked) -> int:
             if path.is_file() and path.stat().st_size > LARGE:
                 say(f"reading {path} ({path.stat().st_size / 1e9:.1f} GB)")
         read = read_run(*paths, format_in=asked.format_in, mapping=mapping)
-        findings = diagnose(read, vocab_size=asked.vocab_size)
+        findings = diagnose(read, vocab_size=asked.vocab_size, false_alarms_per_10k=rate)
     tell(read, findings, asked)
     return 1 if any(finding.severity == "error" for finding in findings) else 0
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from surefoot.cli.console import results, say, show
-from surefoot.detect import LossDetector, diagnose, for_run
+from surefoot.detect import SpikeDetector, diagnose, for_run
 from surefoot.readers import Following
 from surefoot.records import Finding, Run
 
@@ -13,6 +13,7 @@ def follow(
     format_in: str | None,
     mapping: Mapping[str, str],
     vocab_size: int | None,
+    false_alarms_per_10k: float,
     tell: bool,
 ) -> tuple[Run, list[Finding]]:
     """Read until the input ends or Ctrl-C is pressed; findings are told as they are made.
@@ -23,7 +24,7 @@ def follow(
         The run as read, and the findings with which each incident ended.
     """
     following = Following(format_in=format_in, mapping=mapping)
-    detector = LossDetector(vocab_size=vocab_size)
+    detector = SpikeDetector(vocab_size=vocab_size, false_alarms_per_10k=false_alarms_per_10k)
     said = False
     try:
         for record in following.records():
@@ -37,7 +38,7 @@ def follow(
     except KeyboardInterrupt:
         say("interrupted: what was read so far is judged")
     run = following.run()
-    return run, diagnose(run, vocab_size=vocab_size)
+    return run, diagnose(run, vocab_size=vocab_size, false_alarms_per_10k=false_alarms_per_10k)
 
 
 def _print(finding: Finding) -> None:

@@ -2,10 +2,10 @@
 
 ::
 
-    from surefoot.detect import LossDetector
+    from surefoot.detect import SpikeDetector
     from surefoot.records import StepRecord
 
-    detector = LossDetector(vocab_size=50304)
+    detector = SpikeDetector(vocab_size=50304)
     for step, loss in enumerate(losses, start=1):
         verdict = detector.update(StepRecord(step=step, values={"loss": loss}))
         for finding in verdict.findings:
@@ -14,11 +14,20 @@
     from surefoot.detect import diagnose
     findings = diagnose(run)              # the same, fed with a whole run
 
-It needs neither torch nor numpy. The state is plain JSON: ``state_dict()``, ``load_state_dict()``.
+It does not need torch. The state is plain JSON: ``state_dict()``, ``load_state_dict()``.
 """
 
 from surefoot.detect.diagnose import diagnose
 from surefoot.detect.loss import LossDetector
 from surefoot.detect.messages import FALSE_ALARM_RATE, for_run, with_checkpoints
+from surefoot.detect.spikes import FALSE_ALARMS_PER_10K, SpikeDetector
 
-__all__ = ["FALSE_ALARM_RATE", "LossDetector", "diagnose", "for_run", "with_checkpoints"]
+__all__ = [
+    "FALSE_ALARMS_PER_10K",
+    "FALSE_ALARM_RATE",
+    "LossDetector",
+    "SpikeDetector",
+    "diagnose",
+    "for_run",
+    "with_checkpoints",
+]
