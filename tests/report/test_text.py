@@ -134,3 +134,30 @@ def test_no_text_of_a_finding_reaches_the_terminal_raw(text):
         references=(text,),
     )
     assert all(line.isprintable() for line in render_findings([hostile]).split("\n"))
+
+
+def test_causes_are_ranked_in_words() -> None:
+    causes = [
+        {
+            "cause": "data-batch",
+            "share": 0.55,
+            "supports": ["the loss rose in one record"],
+            "contradicts": [],
+            "experiment": "rerun the step with other samples",
+        },
+        {"cause": "unknown", "share": 0.45},
+    ]
+    finding = Finding(
+        code="SPK000",
+        name="incident-open",
+        severity="warning",
+        message="the loss left its course",
+        evidence={"causes": causes},
+    )
+    assert render_findings([finding]).splitlines() == [
+        "warning SPK000 incident-open",
+        "  the loss left its course",
+        "  cause    data-batch 0.55, unknown 0.45",
+        "  for      the loss rose in one record",
+        "  decide   rerun the step with other samples",
+    ]

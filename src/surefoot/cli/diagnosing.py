@@ -69,12 +69,16 @@ def run(asked: Asked) -> int:
 
 def tell(read: Run, findings: Iterable[Finding], asked: Asked) -> None:
     """Print what was read and found, in the format asked for."""
+    from surefoot.detect import not_checked
     from surefoot.report import overview, render_html, summary, to_json, write_html
+
+    unchecked = not_checked(read)
 
     if asked.format == "json":
         inputs = [str(path) for path in asked.paths]
         with results():
-            print_json(to_json("diagnose", inputs, findings, summary=overview(read)))
+            document = to_json("diagnose", inputs, findings, unchecked, overview(read))
+            print_json(document)
     elif asked.format == "html" and asked.out is None:
         import typer
 
@@ -82,7 +86,7 @@ def tell(read: Run, findings: Iterable[Finding], asked: Asked) -> None:
             typer.echo(render_html(read, findings))
     elif asked.format == "text":
         with results():
-            show(summary(read, findings))
+            show(summary(read, findings, unchecked))
     if asked.out is not None:
         write_html(read, findings, asked.out)
         say(f"report: {asked.out}")

@@ -17,6 +17,7 @@
 It does not need torch. The state is plain JSON: ``state_dict()``, ``load_state_dict()``.
 """
 
+from surefoot.detect.coverage import not_checked
 from surefoot.detect.diagnose import diagnose
 from surefoot.detect.loss import LossDetector
 from surefoot.detect.messages import FALSE_ALARM_RATE, for_run, with_checkpoints
@@ -29,5 +30,6 @@ __all__ = [
     "SpikeDetector",
     "diagnose",
     "for_run",
+    "not_checked",
     "with_checkpoints",
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from surefoot.records import Finding, Run
 from surefoot.report.facts import Facts, Point, flat
 from surefoot.report.tables import table, value_text
-from surefoot.report.text import by_weight, count, number, place_text, plain, tally
+from surefoot.report.text import by_weight, cause_lines, count, number, place_text, plain, tally
 
 if TYPE_CHECKING:
     from surefoot.report.figures import Figure
@@ -90,11 +90,16 @@ def _finding(finding: Finding) -> str:
         parts.append(f"<p class='muted'>{_text(where)} {_show_button(finding)}</p>")
     if finding.message:
         parts.append(f"<p>{_text(finding.message)}</p>")
+    causes = cause_lines(finding)
+    if causes:
+        terms = "".join(f"<dt>{_text(m)}</dt><dd>{_text(w)}</dd>" for m, w in causes)
+        parts.append(f"<dl class='causes'>{terms}</dl>")
     if finding.actions:
         items = "".join(f"<li>{_text(action)}</li>" for action in finding.actions)
         parts.append(f"<ol>{items}</ol>")
     if finding.evidence:
-        rows = [(key, value_text(value)) for key, value in flat(finding.evidence).items()]
+        rested = {key: value for key, value in finding.evidence.items() if key != "causes"}
+        rows = [(key, value_text(value)) for key, value in flat(rested).items()]
         numbers = table("The numbers it rests on", ("number", "value"), rows)
         parts.append(f"<details><summary>Evidence</summary>{numbers}</details>")
     if finding.references:

@@ -1,6 +1,6 @@
 """The summary of a run for a terminal: 80 columns, with colour and without."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from rich.text import Text
 from surefoot.records import CheckpointInfo, Finding, Run
 from surefoot.report.facts import Facts, Point, facts, standing
 from surefoot.report.reading import reading_rows
-from surefoot.report.text import by_weight, count, heading, number, plain, tally
+from surefoot.report.text import by_weight, cause_lines, count, heading, number, plain, tally
 
 if TYPE_CHECKING:
     from surefoot.report.columns import Curve
@@ -31,7 +31,9 @@ _NARROW = 10
 """Columns that words need beside their mark; with fewer they go on below it."""
 
 
-def summary(run: Run, findings: Iterable[Finding]) -> RenderableType:
+def summary(
+    run: Run, findings: Iterable[Finding], not_checked: Iterable[Mapping[str, str]] = ()
+) -> RenderableType:
     """What a person wants to know of a run, as a rich renderable.
 
     ::
@@ -42,6 +44,7 @@ def summary(run: Run, findings: Iterable[Finding]) -> RenderableType:
     Args:
         run: any run, also an empty one.
         findings: what is told of it, in any order.
+        not_checked: what could not be judged: ``code`` and what it ``needs``.
 
     Returns:
         Name, status, steps, losses, throughput, a picture of the loss, findings, newest checkpoints
@@ -55,6 +58,9 @@ def summary(run: Run, findings: Iterable[Finding]) -> RenderableType:
     if loss is not None and len(loss.steps) > 1:
         blocks += ["", _Picture(loss)]
     blocks += ["", *_findings(by_weight(findings), known)]
+    unchecked = list(not_checked)
+    if unchecked:
+        blocks += ["", *_not_checked(unchecked)]
     if run.checkpoints:
         blocks += ["", *_checkpoints(run.checkpoints)]
     if run.problems:
@@ -123,6 +129,12 @@ def _reading(run: Run) -> Iterator[RenderableType]:
         yield from _columns(rows)
 
 
+def _not_checked(entries: Sequence[Mapping[str, str]]) -> Iterator[RenderableType]:
+    yield Text("not checked", style="bold")
+    for entry in entries:
+        yield _Item(f"  {plain(entry['code'])}  ", Text(f"needs {plain(entry['needs'])}"))
+
+
 def _numbers(run: Run, known: Facts) -> Iterator[RenderableType]:
     restarts = f", restarted {_times(len(known.restarts))}" if known.restarts else ""
     tokens = f", {number(known.consumed_tokens)} tokens" if known.consumed_tokens else ""
@@ -180,6 +192,8 @@ def _findings(findings: Sequence[Finding], known: Facts) -> Iterator[RenderableT
         yield _Item("  ", head)
         if finding.message:
             yield _Item("    ", Text(plain(finding.message)))
+        for mark, words in cause_lines(finding):
+            yield _Item(f"    {mark:<8} ", Text(words))
         for index, action in enumerate(finding.actions, 1):
             yield _Item(f"    {index}. ", Text(plain(action)))
 

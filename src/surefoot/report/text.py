@@ -5,10 +5,14 @@ escape sequence in a log can steer the terminal of the person who reads about it
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from textwrap import fill
+from typing import Any
 
 from surefoot.records import SEVERITIES, Finding, Place
+
+_CAUSES, _CLAUSES = 3, 4
+"""Causes of a finding that are named, and clauses for and against the first of them."""
 
 
 def plain(value: object) -> str:
@@ -86,6 +90,37 @@ def heading(finding: Finding) -> str:
     return f"{head}: {places}" if places else head
 
 
+def cause_lines(finding: Finding) -> list[tuple[str, str]]:
+    """(mark, words) of the ranked causes of a finding, most likely first; [] if none were ranked.
+
+    ::
+
+        cause    data-batch 0.55, unknown 0.30, rate 0.15
+        for      the loss rose by 2.1 nat in one record
+        against  the gradient norm was normal
+        decide   rerun the step with other samples from the same state
+    """
+    ranked = _ranked(finding.evidence.get("causes"))
+    if not ranked:
+        return []
+    named = [f"{plain(item['cause'])} {float(item['share']):.2f}" for item in ranked[:_CAUSES]]
+    first = ranked[0]
+    lines = [("cause", ", ".join(named))]
+    for mark, key in (("for", "supports"), ("against", "contradicts")):
+        clauses = [plain(text) for text in first.get(key) or ()][:_CLAUSES]
+        if clauses:
+            lines.append((mark, "; ".join(clauses)))
+    if first.get("experiment"):
+        lines.append(("decide", plain(first["experiment"])))
+    return lines
+
+
+def _ranked(value: Any) -> list[Mapping[str, Any]]:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return []
+    return [item for item in value if isinstance(item, Mapping) and {"cause", "share"} <= {*item}]
+
+
 def render_findings(findings: Iterable[Finding], width: int = 80) -> str:
     """Findings as plain text: severity, code, place; message; what to do; sources.
 
@@ -101,6 +136,9 @@ def render_findings(findings: Iterable[Finding], width: int = 80) -> str:
         lines = [_wrap(heading(finding), "", "    ", width)]
         if finding.message:
             lines.append(_wrap(plain(finding.message), "  ", "  ", width))
+        for word, words in cause_lines(finding):
+            mark = f"  {word:<8} "
+            lines.append(_wrap(words, mark, " " * len(mark), width))
         for index, action in enumerate(finding.actions, 1):
             mark = f"  {index}. "
             lines.append(_wrap(plain(action), mark, " " * len(mark), width))
