@@ -31,8 +31,10 @@ def test_losses_before_and_after_the_onset() -> None:
     found = facts(context, 101)
     assert found.loss is not None
     assert (found.loss.before, found.loss.at_onset, found.loss.extreme) == (2.0, 5.0, 5.0)
-    assert found.loss_after == (5.0, 4.0) and found.steps_after == (101, 102)
-    assert len(found.loss_before) == 16 and found.uniform == 2.0
+    assert found.loss_after == (5.0, 4.0)
+    assert found.steps_after == (101, 102)
+    assert len(found.loss_before) == 16
+    assert found.uniform == 2.0
 
 
 def test_what_was_before_a_long_incident_is_kept_until_its_end() -> None:
@@ -41,8 +43,10 @@ def test_what_was_before_a_long_incident_is_kept_until_its_end() -> None:
     for step in range(101, 2000):
         context.update(StepRecord(step=step, values={"loss": 7.0}))
     found = facts(context, 101)
-    assert found.loss is not None and found.loss.before == 2.0
-    assert len(found.loss_after) == AFTER and len(context.losses) <= BEFORE + AFTER
+    assert found.loss is not None
+    assert found.loss.before == 2.0
+    assert len(found.loss_after) == AFTER
+    assert len(context.losses) <= BEFORE + AFTER
     context.closed(101)
     assert facts(context, 2000).repeats == (101,)
 

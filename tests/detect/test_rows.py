@@ -24,7 +24,8 @@ def test_every_signal_and_its_places_reach_the_record() -> None:
     first, second = step_records(table)
     assert dict(first.values) == {"loss": 3.0}  # volatile signals and texts are not judged
     np.testing.assert_array_equal(first.places["grad_norm"], np.float32([1.0, 2.0]))
-    assert math.isnan(second.values["loss"]) and second.values["update_rms"] == 0.5
+    assert math.isnan(second.values["loss"])
+    assert second.values["update_rms"] == 0.5
     assert dict(second.places) == {}
 
 
