@@ -70,6 +70,17 @@ def _cfg(number: str, name: str, severity: Severity, title: str) -> Code:
     )
 
 
+def _monitor(code: str, name: str, severity: Severity, title: str) -> Code:
+    return Code(
+        code=code,
+        name=name,
+        severity=severity,
+        since="0.1.0",
+        text=f"detect/docs/{code}.md",
+        title=title,
+    )
+
+
 def _log(number: str, name: str, title: str) -> Code:
     return Code(
         code=f"LOG{number}",
@@ -92,6 +103,16 @@ _ALL = (
     _log("002", "loss-placeholder", "the loss is printed as -1 by a rank that computes none"),
     _log("003", "masked-nan", "a NaN loss was printed as exactly 0"),
     _log("004", "loss-exactly-zero", "the loss is exactly 0 after it had run well above"),
+    _log("005", "skips-not-counted", "the loss scale fell while no skipped update was counted"),
+    _log("006", "rate-frozen", "the learning rate stands still after a value that is not finite"),
+    _log("007", "loss-vanished", "the loss is left out of records that had it"),
+    _log("008", "zero-loss-nan-validation", "the loss is exactly 0 and the validation loss NaN"),
+    _monitor("CKP001", "rate-restarted", "error", "the learning rate began anew at a restart"),
+    _monitor("CKP002", "data-restarted", "error", "the data began anew while the steps went on"),
+    _monitor("CKP003", "weights-replaced", "error", "a loss that no update can have made"),
+    _monitor("SCH001", "rate-off-schedule", "error", "the schedule runs k times too fast or slow"),
+    _monitor("PRC001", "updates-all-skipped", "error", "every update is skipped"),
+    _monitor("PRC002", "skips-before", "info", "batches had been skipped for NaN before this one"),
     _cfg("001", "contradiction", "error", "two files or two lines state one setting differently"),
     _cfg("002", "key-not-understood", "info", "the trainer has no such key, as far as is known"),
 )

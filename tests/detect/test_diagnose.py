@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from surefoot.detect import FALSE_ALARM_RATE, LossDetector, diagnose, with_checkpoints
+from surefoot.detect import FALSE_ALARMS_PER_10K, SpikeDetector, diagnose, with_checkpoints
 from surefoot.detect.rows import step_records
 from surefoot.records import ArchitectureSpec, CheckpointInfo, Finding, Run, TrainSpec
 
@@ -34,11 +34,11 @@ def test_one_finding_an_incident_the_last_that_was_told():
     found = diagnose(run(table()))
     assert codes(found) == [("SPK001", 300), ("SPK002", 600)]
     assert [finding.place.run for finding in found] == ["r7", "r7"]
-    assert {finding.evidence["false_alarm_rate"] for finding in found} == {FALSE_ALARM_RATE}
+    assert {finding.evidence["false_alarm_rate"] for finding in found} == {FALSE_ALARMS_PER_10K}
 
 
 def test_it_says_what_the_detector_says_online():
-    detector = LossDetector()
+    detector = SpikeDetector()
     online = [f for record in step_records(table()) for f in detector.update(record).findings]
     last = {finding.evidence["incident"]: finding for finding in (*online, *detector.finish())}
     offline = diagnose(run(table()))

@@ -20,6 +20,7 @@ EVIDENCE = [
     "last_healthy_step",
     "rewind_to_step",
     "false_alarm_rate",
+    "known",
 ]
 
 
@@ -171,7 +172,7 @@ def test_evidence_place_and_message(feed, rng):
     losses[299:303] += [0.6, 0.5, 0.4, 0.2]
     opened, closed = feed(losses).findings
     for finding in (opened, closed):
-        assert list(finding.evidence) == EVIDENCE
+        assert list(finding.evidence)[: len(EVIDENCE)] == EVIDENCE
         assert finding.evidence["rewind_to_step"] is None
         assert finding.evidence["onset_interval"] == [299, 300]
         assert finding.evidence["last_healthy_step"] == 298
@@ -181,6 +182,8 @@ def test_evidence_place_and_message(feed, rng):
         assert finding.actions
     assert opened.severity == "warning"
     assert opened.evidence["recovered_step"] is None
+    assert opened.evidence["excess_nats"] == pytest.approx(0.6, abs=0.05)
+    assert opened.evidence["at_end"] is False
     assert opened.place.steps == (300, 300)
     assert re.match(
         r"the loss left its course of 2\.[45]\d* nats: peak \+0\.[56]\d* nat at step 300, "

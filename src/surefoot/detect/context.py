@@ -35,7 +35,7 @@ class Context:
         uniform: ln V, or the first loss if the run is seen from its start.
         rate: the newest learning rate.
         rate_peak: the largest.
-        rate_jump_step: step of the newest jump by more than half.
+        rate_jumps: newest jumps by more than half: (step, factor).
         attempt: of the newest record.
         resumed_step: first step of the newest attempt after the first.
         skips: steps of the newest skipped updates.
@@ -52,7 +52,7 @@ class Context:
     uniform: float | None = None
     rate: float | None = None
     rate_peak: float | None = None
-    rate_jump_step: int | None = None
+    rate_jumps: list[tuple[int, float]] = field(default_factory=list)
     attempt: int = 0
     resumed_step: int | None = None
     skips: list[int] = field(default_factory=list)
@@ -95,7 +95,7 @@ class Context:
             # Warm-up's first records double the rate as a matter of course.
             rising_first = ratio > 1 and self.records <= NEAR and not warm
             if (ratio > JUMP and not rising_first) or ratio < 1 / JUMP:
-                self.rate_jump_step = step
+                _keep(self.rate_jumps, (step, ratio), REPEATS)
         self.rate = rate
         self.rate_peak = rate if self.rate_peak is None else max(self.rate_peak, rate)
 
@@ -154,7 +154,9 @@ class Context:
             rate_before=rates[-1] if rates else None,
             rate_at=rate_at,
             rate_peak=self.rate_peak,
-            rate_jump_step=self.rate_jump_step,
+            rate_jump_step=self.rate_jumps[-1][0] if self.rate_jumps else None,
+            rate_jumps=tuple(self.rate_jumps),
+            rate_earlier=rates[0] if rates else None,
             resumed_step=self.resumed_step,
             repeats=tuple(self.repeats),
             skipped_updates=sum(1 for at in self.skips if abs(at - onset_step) <= NEAR),
@@ -197,6 +199,7 @@ class Context:
         """Rebuild from :meth:`state_dict`."""
         context = replace(cls(), **state)
         context.losses = [(step, loss, rate) for step, loss, rate in state["losses"]]
+        context.rate_jumps = [(step, factor) for step, factor in state["rate_jumps"]]
         context.scales = [(step, scale) for step, scale in state["scales"]]
         return context
 

@@ -91,6 +91,9 @@ class Evidence:
         scale_last: the newest loss scale.
         zero_grad_places: places whose gradient norm became exactly 0 at the onset.
         record_every: median distance of records in steps.
+        rate_jumps: newest jumps of the rate by more than a schedule makes, as (step, factor), at
+            most 8: a slip that ends has two, and only the first is near the onset.
+        rate_earlier: the rate about 100 records before the onset (the oldest that is kept).
     """
 
     code: str
@@ -121,6 +124,8 @@ class Evidence:
     scale_last: float | None = None
     zero_grad_places: tuple[str, ...] = ()
     record_every: float = 1.0
+    rate_jumps: tuple[tuple[int, float], ...] = ()
+    rate_earlier: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,10 @@ The alarm comes after the onset: by a step if the spike is sudden, by tens if th
 the gradient norm often leaves its band before the loss does. The memory has a fixed length.
 """
 
+import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -13,26 +15,36 @@ LENGTH = 128
 # In units of each signal's own threshold (about 7.7 noise units for normal noise):
 OUT = 0.45  # out of the band (3.5 noise units)
 DOUBTFUL = 0.3  # perhaps (2.3)
+GAPS = 16
+FALL_FROM = 16  # records of either third of the memory that a fall is read from
 GAP = 3  # records back in the band that may lie inside one event
 
 
 class Entry(NamedTuple):
-    """One record in memory; ``None`` where the signal was absent or not usable."""
+    """One record in memory; ``None`` where the signal was absent or not usable.
+
+    ``sound`` says that the weights after its own update were evaluated and found healthy.
+    """
 
     step: int
     loss: float | None
     loss_score: float | None
     grad_score: float | None
+    sound: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Onset:
-    """Where a trouble began: index into the memory, step, interval and the signal that led."""
+    """Where a trouble began: index into the memory, step, interval and the signal that led.
+
+    ``known`` is False where nothing healthy came before it.
+    """
 
     index: int
     step: int
     interval: tuple[int, int]
     signal: str
+    known: bool = True
 
 
 class History:
@@ -58,6 +70,11 @@ class History:
         newest = (self._entries[i] for i in range(-1, -min(3, len(self._entries)) - 1, -1))
         return max((e.grad_score for e in newest if e.grad_score is not None), default=0.0)
 
+    def every(self) -> int:
+        """Steps between records: median over the newest of them, at least 1."""
+        steps = [entry.step for entry in list(self._entries)[-GAPS:]]
+        return int(median(b - a for a, b in pairwise(steps))) if len(steps) > 1 else 1
+
     def restart(self, entries: list[Entry]) -> None:
         """Forget everything but ``entries``."""
         self._entries.clear()
@@ -79,6 +96,23 @@ class History:
         entries = list(self._entries)[index:]
         return [(entry.step, entry.loss) for entry in entries if entry.loss is not None]
 
+    def fall(self, index: int) -> float:
+        """Nats a record at which the loss fell before ``index``, at most 0; only what is certain.
+
+        Between the medians of a third of the memory at either end, less one standard error, so
+        that noise alone makes no fall.
+        """
+        entries = list(self._entries)[:index]
+        losses = [entry.loss for entry in entries if entry.loss is not None]
+        third = len(losses) // 3
+        if third < FALL_FROM:
+            return 0.0
+        early, late = losses[:third], losses[-third:]
+        middle = median(late)
+        noise = 1.4826 * median(abs(value - middle) for value in late)
+        change = middle - median(early) + 1.25 * noise * math.sqrt(2.0 / third)
+        return min(0.0, change / (len(losses) - third))
+
     def sudden_onset(self) -> Onset:
         """Onset of what stands out at the newest record.
 
@@ -86,6 +120,27 @@ class History:
         across gaps of up to three records (a loss may relax for a step while the gradient norm
         goes on rising). The signal whose run reaches back furthest leads.
         """
+        first, signal = self._led()
+        doubtful = first
+        while doubtful > 0 and _doubtful(self._entries[doubtful - 1]):
+            doubtful -= 1
+        return self._onset(first, doubtful, first, signal)
+
+    def nonfinite_onset(self, signal: str) -> Onset:
+        """Onset of a value that is not finite at the newest record.
+
+        A record that is only perhaps out of its band is no ground for an earlier date here. Where
+        the gradient alone was not finite, its loss vouches for the weights that it was taken of.
+        """
+        newest = len(self._entries) - 1
+        first, led = self._led()
+        onset = self._onset(first, first, first, led if first < newest else signal)
+        if first == newest and signal != "loss" and self._entries[newest].loss is not None:
+            return replace(onset, interval=(onset.step, onset.step))
+        return onset
+
+    def _led(self) -> tuple[int, str]:
+        """Index of the first record out of its band, and the signal that was out there."""
         entries = list(self._entries)
         newest = len(entries) - 1
         first, signal = newest, "loss"
@@ -99,10 +154,7 @@ class History:
                 first, signal = start, name
         if first == newest and not _out(entries[newest].loss_score):
             signal = "grad_norm" if _out(entries[newest].grad_score) else "loss"
-        doubtful = first
-        while doubtful > 0 and _doubtful(entries[doubtful - 1]):
-            doubtful -= 1
-        return self._onset(first, doubtful, first, signal)
+        return first, signal
 
     def creeping_onset(self, noise: float) -> Onset:
         """Onset of a change that shows in the mean only: where a cumulative sum last was at zero.
@@ -130,11 +182,14 @@ class History:
     def _onset(self, index: int, first: int, last: int, signal: str) -> Onset:
         entries = self._entries
         # The loss of row k is of the weights after k - 1 updates: the record before the first
-        # abnormal one vouches for the weights it was computed with, not for its own update.
-        begin = entries[first - 1].step if first > 0 else entries[first].step - 1
+        # abnormal one vouches for the weights it was computed with, not for its own update, unless
+        # these were evaluated.
+        begin = entries[first].step - 1
+        if first > 0:
+            begin = entries[first - 1].step + int(entries[first - 1].sound)
         step = entries[index].step
         interval = (min(max(1, begin), step), max(step, entries[last].step))
-        return Onset(first, step, interval, signal)
+        return Onset(first, step, interval, signal, known=first > 0)
 
     def state_dict(self) -> list[list[float | int | None]]:
         """All state, as JSON values."""

@@ -36,24 +36,32 @@ class OpenIncident:
         code: code under which it was last told.
         signal: what its end is judged by: ``loss``, or ``grad_norm`` (logarithm) without a loss.
         level: the course before the onset; None if there was none.
-        slope: nats a record at which it was falling, at most 0.
-        age: records the course was known for; the fall slows down as a power law does.
-        elapsed: records since the onset.
         noise: standard deviation of single values before the onset.
-        tolerance: how far above ``level`` the mean of a streak may lie to count as back.
+        tolerance: how far above the course the mean of a streak may lie to count as back.
         last_step: the newest step seen.
         peak_step: step of the largest excess.
-        peak: largest excess.
-        loss_nonfinite: ``nan`` or ``inf`` if the loss was.
-        cost: sum of the excess over steps, nat times step.
+        horizon: records after which it is judged.
+        slope: nats a record at which the signal was falling, at most 0.
+        age: records the course was known for; the fall slows down as a power law does.
+        known: whether anything healthy was seen before it.
+        every: steps between records before the onset.
+        elapsed: records since the onset.
+        peak: largest excess over ``level``.
+        cost: sum of the excess over the course, nat times step.
         records: usable records since the alarm.
         streak: records in a row back in the band, the newest included.
         misses: records in a row out of the band, the newest included.
         back_step: step of the first of the streak.
         recent: the newest 16 usable records: step, value, log gradient norm.
-        nonfinite_step: first step that was not finite.
+        nonfinite_step: first step at which anything was not finite.
+        nonfinite: by signal, the first step at which it was not finite and the value in words.
+        finite_step: first usable record since the last that was not finite.
+        unskipped: whether the update of a record that was not finite was made, or may have been.
         window: the newest values, for the judgement at the horizon.
-        horizon: records after which it is judged.
+        level_streak: records in a row no higher than the band about ``level``.
+        level_back_step: step of the first of them.
+        moved_from: where the loss ran when a change of the data was announced; None if none was.
+        moved_left: records until it is known how far that moved the loss.
     """
 
     id: str
@@ -71,9 +79,10 @@ class OpenIncident:
     horizon: int
     slope: float = 0.0
     age: int = 1
+    known: bool = True
+    every: int = 1
     elapsed: int = 0
     peak: float = 0.0
-    loss_nonfinite: str | None = None
     cost: float = 0.0
     records: int = 0
     streak: int = 0
@@ -81,11 +90,23 @@ class OpenIncident:
     back_step: int = 0
     recent: deque[tuple[int, float, float | None]] = field(default_factory=deque)
     nonfinite_step: int | None = None
+    nonfinite: dict[str, tuple[int, str]] = field(default_factory=dict)
+    finite_step: int | None = None
+    unskipped: bool = False
     window: deque[float] = field(default_factory=deque)
     level_streak: int = 0
     level_back_step: int = 0
-    level_peak: float = 0.0
-    level_peak_step: int = 0
+    moved_from: float | None = None
+    moved_left: int = 0
+
+    @property
+    def loss_nonfinite(self) -> str | None:
+        """``nan``, ``inf`` or ``-inf`` if the loss was."""
+        return self.nonfinite["loss"][1] if "loss" in self.nonfinite else None
+
+    def single(self) -> bool:
+        """Whether it was one value far out, or two, rather than a course that moved."""
+        return self.back_step - self.onset_step <= 2 and self.peak > 2 * BAND * self.noise
 
     def course(self) -> float:
         """Where the signal would run now without the incident; 0 if nobody knows."""
@@ -94,16 +115,25 @@ class OpenIncident:
         # Seven tenths of the fall: a spike that comes back to just above the course came back.
         return self.level + 0.7 * self.slope * self.age * math.log1p(self.elapsed / self.age)
 
+    def excess(self) -> float | None:
+        """Median of the newest three values above the course; None if nobody knows."""
+        if self.level is None or not self.recent:
+            return None
+        newest = [value for _, value, _ in self.recent][-3:]
+        return median(newest) - self.course()
+
     def add(self, step: int, value: float, log_grad: float | None) -> None:
         """A usable record of the incident."""
         self.elapsed += 1
-        excess = 0.0 if self.level is None else value - self.course()
-        if excess > self.peak:
-            self.peak, self.peak_step = excess, step
+        excess = 0.0
         if self.level is not None:
+            excess = value - self.course()
             self._against_level(step, value - self.level)
         if self.signal == "loss":
-            self.cost += max(0.0, excess) * max(1, step - self.last_step)
+            # Within a hole in the records nobody knows how high it was.
+            self.cost += max(0.0, excess) * min(max(1, step - self.last_step), 2 * self.every)
+        if self.nonfinite and self.finite_step is None:
+            self.finite_step = step
         self.last_step = step
         self.records += 1
         self.window.append(value)
@@ -112,6 +142,9 @@ class OpenIncident:
         self.recent.append((step, value, log_grad))
         if len(self.recent) > STREAK:
             self.recent.popleft()
+        if self.moved_left:
+            self._move()
+            return
         if excess > BAND * self.noise:
             # One value somewhat out of the band does not end a streak.
             self.misses += 1
@@ -125,8 +158,10 @@ class OpenIncident:
 
     def _against_level(self, step: int, above: float) -> None:
         """Keep how the signal stands to the level that it had, whatever its course would be now."""
-        if above > self.level_peak:
-            self.level_peak, self.level_peak_step = above, step
+        if above > self.peak:
+            self.peak = above
+            if "loss" not in self.nonfinite:
+                self.peak_step = step
         if above > BAND * self.noise:
             self.level_streak = 0
             return
@@ -134,23 +169,56 @@ class OpenIncident:
         if self.level_streak == 1:
             self.level_back_step = step
 
-    def interrupted(self, step: int) -> None:
-        """A record that could not be judged because it was not finite."""
+    def announced(self, kind: str, factor: float) -> None:
+        """The run says that it changed its batch, or its data: then the level moves, too.
+
+        By as much as the loss moves within four records.
+        """
+        self.noise *= max(1.0, factor)
+        if kind != "data":
+            return
+        if self.level is not None and len(self.recent) >= STREAK_AT_END:
+            self.moved_from = median(value for _, value, _ in list(self.recent)[-STREAK_AT_END:])
+            self.moved_left = STREAK_AT_END
+
+    def _move(self) -> None:
+        self.moved_left -= 1
+        if self.moved_left or self.moved_from is None or self.level is None:
+            return
+        now = median(value for _, value, _ in list(self.recent)[-STREAK_AT_END:])
+        self.level += now - self.moved_from
+        self.moved_from, self.records = None, 0
+        self.window.clear()
+        self.hold()
+
+    def pass_by(self, step: int) -> None:
+        """A record without a value, of a run whose loss is not logged: time passes."""
+        self.elapsed += 1
+        self.records += 1
+        self.last_step = step
+        self.streak += 1
+        if self.streak == 1:
+            self.back_step = step
+
+    def hold(self) -> None:
+        """Another signal is still off its course: what has come back so far does not count."""
+        self.streak = self.level_streak = 0
+
+    def not_finite(self, step: int, signal: str, value: float, skipped: bool = False) -> None:
+        """A record in which ``signal`` was NaN or infinite; it could not be judged."""
+        if self.nonfinite_step is None:
+            self.nonfinite_step = step
+        if signal == "loss" and "loss" not in self.nonfinite:
+            self.peak_step = step
+        self.nonfinite.setdefault(signal, (step, str(number_to_json(value))))
+        self.unskipped = self.unskipped or not skipped
+        self.finite_step = None
         self.last_step = step
         self.elapsed += 1
         self.records = 0
-        self.streak = self.level_streak = 0
+        self.hold()
         self.recent.clear()
         self.window.clear()
-
-    def not_finite(self, step: int, signal: str, value: float) -> None:
-        """A record in which ``signal`` was NaN or infinite."""
-        if self.nonfinite_step is None:
-            self.nonfinite_step = step
-        if signal == "loss" and self.loss_nonfinite is None:
-            self.loss_nonfinite = str(number_to_json(value))
-            self.peak_step = step
-        self.interrupted(step)
 
     def recovered_step(self, at_end: bool = False) -> int | None:
         """First step back on the course, once the last 16 records agree; else None.
@@ -165,7 +233,7 @@ class OpenIncident:
             return self.back_step if back else None
         if self.streak < STREAK:
             return None
-        if self.level is not None:
+        if self.level is not None and self.recent:
             mean = fmean(value for _, value, _ in self.recent)
             if mean - self.course() > self.tolerance:
                 # In the band, yet above the course on the average: not back before that changes.
@@ -199,7 +267,7 @@ class OpenIncident:
         """
         horizon = self.horizon // 2 if at_end else self.horizon
         least = 2 * STREAK if at_end else horizon
-        if self.records < least or self.level is None:
+        if self.records < least or self.level is None or len(self.window) < 2:
             return None
         values = list(self.window)
         half = len(values) // 2
@@ -219,11 +287,6 @@ class OpenIncident:
             return "SPK001"
         patient = self.records < PATIENCE * horizon
         return None if patient and abs(later - earlier) > change else "SPK002"
-
-    def judge_by_level(self) -> int:
-        """Take the peak over the level before in place of that over the course; the step back."""
-        self.peak, self.peak_step = self.level_peak, self.level_peak_step or self.peak_step
-        return self.level_back_step
 
     def new_level(self) -> tuple[float, float]:
         """Median of the newest quarter of the horizon, and the noise about it."""
@@ -252,6 +315,7 @@ class OpenIncident:
         state["onset_interval"] = list(self.onset_interval)
         state["recent"] = [list(item) for item in self.recent]
         state["window"] = list(self.window)
+        state["nonfinite"] = {name: list(told) for name, told in self.nonfinite.items()}
         return state
 
     @classmethod
@@ -262,4 +326,5 @@ class OpenIncident:
         values["onset_interval"] = (first, last)
         values["recent"] = deque((step, value, grad) for step, value, grad in values["recent"])
         values["window"] = deque(values["window"])
+        values["nonfinite"] = {name: (step, v) for name, (step, v) in values["nonfinite"].items()}
         return cls(**values)

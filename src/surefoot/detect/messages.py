@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from surefoot.codes import lookup
+from surefoot.detect import advice
 from surefoot.detect.incident import OpenIncident
 from surefoot.records import Finding, Place, Severity, number_to_json
 
@@ -36,6 +37,7 @@ def incident_finding(
     attempt: int,
     recovered: int | None = None,
     at_end: bool = False,
+    false_alarm_rate: float = FALSE_ALARM_RATE,
 ) -> Finding:
     """The finding ``code`` on an incident as it stands.
 
@@ -45,6 +47,7 @@ def incident_finding(
         attempt: attempt of the newest record.
         recovered: first step back on the course, if it came back.
         at_end: the data ended with the incident open.
+        false_alarm_rate: false incidents per 10 000 healthy records that the detector was set to.
     """
     entry = lookup(code)
     severity: Severity = entry.severity
@@ -53,7 +56,7 @@ def incident_finding(
     if code == "SPK002" and incident.signal != "loss":
         severity = "warning"
     record = incident.record(recovered=recovered)
-    evidence = {
+    evidence: dict[str, Any] = {
         "incident": incident.id,
         "onset_step": incident.onset_step,
         "onset_interval": list(incident.onset_interval),
@@ -61,10 +64,18 @@ def incident_finding(
         "peak_step": incident.peak_step,
         "peak_nats": number_to_json(record.peak_nats),
         "recovered_step": recovered,
-        "last_healthy_step": record.last_healthy_step,
+        "last_healthy_step": max(0, record.last_healthy_step),
         "rewind_to_step": None,
-        "false_alarm_rate": FALSE_ALARM_RATE,
+        "false_alarm_rate": false_alarm_rate,
+        "known": incident.known,
     }
+    if code == "SPK000":
+        excess = incident.excess() if incident.signal == "loss" else None
+        evidence |= {"excess_nats": excess, "at_end": at_end}
+    if incident.nonfinite:
+        evidence["nonfinite"] = {name: step for name, (step, _) in incident.nonfinite.items()}
+        evidence["update_skipped"] = not incident.unskipped
+        evidence["finite_step"] = incident.finite_step
     last = incident.last_step if recovered is None else recovered
     return Finding(
         code=code,
@@ -77,8 +88,22 @@ def incident_finding(
         ),
         evidence=evidence,
         message=_message(incident, code, recovered, at_end),
-        actions=_actions(code, evidence, costly=severity == "warning"),
+        actions=advice.actions(code, evidence, costly=severity == "warning"),
         references=_REFERENCES,
+    )
+
+
+def came_back(finding: Finding, step: int) -> Finding:
+    """A finding on values that were not finite, once the loss was back on its course at ``step``.
+
+    It is told once, when it happens; how it went on is known to whoever reads the whole run.
+    """
+    evidence = {**finding.evidence, "recovered_step": step}
+    return replace(
+        finding,
+        evidence=evidence,
+        message=f"{finding.message}; finite and back on its course from step {step} on",
+        actions=advice.actions(finding.code, evidence, costly=False),
     )
 
 
@@ -105,7 +130,7 @@ def with_checkpoints(
         evidence["checkpoint_interval"] = interval
     costly = finding.severity == "warning"
     return replace(
-        finding, evidence=evidence, actions=_actions(finding.code, evidence, costly=costly)
+        finding, evidence=evidence, actions=advice.actions(finding.code, evidence, costly=costly)
     )
 
 
@@ -124,42 +149,71 @@ def _message(incident: OpenIncident, code: str, recovered: int | None, at_end: b
     if incident.signal != "loss":
         peak = f"peak x{math.exp(min(incident.peak, 700.0)):.3g} at step {incident.peak_step}"
     course = "" if incident.level is None else f" of {_value(incident, incident.level)}"
+    what = _nonfinite(incident)
+    after = f"; {what}" if what else ""
     if code == "SPK000":
-        left = f"{of} left its course{course}"
-        if incident.leading_signal == "grad_norm" and incident.signal == "loss":
-            left = f"the gradient norm left its course, the loss ran at {incident.level:.4g} nats"
-        state = f"; not back when the data ended at step {incident.last_step}" if at_end else ""
-        return f"{left}: {peak}, {onset}, {led}{state}"
+        return f"{_left(incident, of, course)}: {peak}, {onset}, {led}{_state(incident, at_end)}"
     if code == "SPK001":
         assert recovered is not None
         cost = f"; cost {incident.cost:.3g} nat x steps" if incident.signal == "loss" else ""
+        took = advice.steps(recovered - incident.onset_step)
         return (
-            f"{of} left its course{course} and was back at step {recovered}, "
-            f"{_steps(recovered - incident.onset_step)} after the onset: {peak}, {onset}, "
-            f"{led}{cost}"
+            f"{of} left its course{course} and was back at step {recovered}, {took} after the "
+            f"onset: {peak}, {onset}, {led}{cost}"
         )
-    what = "the loss" if incident.loss_nonfinite else "the gradient norm"
-    value = (
-        f"{what} was {incident.loss_nonfinite or 'not finite'} at step {incident.nonfinite_step}"
-    )
-    after = "" if incident.nonfinite_step is None else f"; {value}"
-    if code == "SPK002":
+    if code in ("SPK002", "SPK003"):
         new, _ = incident.new_level()
-        assert incident.level is not None
+        told = f"{of} did not come back: it settled at {_value(incident, new)}"
+        if code == "SPK003":
+            told = f"the loss diverged: {_value(incident, new)} at step {incident.last_step}"
+        return f"{told}, {_compared(incident, new)}: {peak}, {onset}, {led}{after}"
+    return f"{what}: {onset}, {led}{_state(incident, at_end)}"
+
+
+def _left(incident: OpenIncident, of: str, course: str) -> str:
+    """What left its course, and where the loss stood."""
+    led = incident.leading_signal
+    if incident.signal != "loss" or led == "loss":
+        return f"{of} left its course{course}"
+    who = "the gradient norm" if led == "grad_norm" else led
+    loss = f"the loss ran at{course[3:]}" if course else "the course of the loss is not known yet"
+    return f"{who} left its course, {loss}"
+
+
+def _state(incident: OpenIncident, at_end: bool) -> str:
+    """How it stood when the data ended."""
+    if not at_end:
+        return ""
+    if incident.code == "SPK004" or incident.nonfinite:
+        if incident.finite_step is None:
+            return f"; still so when the data ended at step {incident.last_step}"
+        if incident.streak:
+            return (
+                f"; finite again from step {incident.finite_step} on, when the data ended at step "
+                f"{incident.last_step}"
+            )
         return (
-            f"{of} did not come back: it settled at {_value(incident, new)}, was "
-            f"{_value(incident, incident.level)} before ({_rise(incident, new)}): "
-            f"{peak}, {onset}, {led}{after}"
+            f"; finite again from step {incident.finite_step} on, but off its course when the data "
+            f"ended at step {incident.last_step}"
         )
-    if code == "SPK003":
-        new, _ = incident.new_level()
-        assert incident.level is not None
-        return (
-            f"the loss diverged: {new:.4g} nats at step {incident.last_step}, {incident.level:.4g} "
-            f"before ({_rise(incident, new)}): {peak}, {onset}, {led}{after}"
-        )
-    state = f"; still so when the data ended at step {incident.last_step}" if at_end else ""
-    return f"{value}: {onset}, {led}{state}"
+    return f"; not back when the data ended at step {incident.last_step}"
+
+
+def _nonfinite(incident: OpenIncident) -> str:
+    """``the gradient norm was nan at step 7, the loss from step 8 on``; empty if all was finite."""
+    told = sorted(incident.nonfinite.items(), key=lambda item: item[1][0])
+    if not told:
+        return ""
+    signal, (step, value) = told[0]
+    text = f"{_NAMES.get(signal, signal)} was {value} at step {step}"
+    if len(told) > 1:
+        signal, (step, later) = told[1]
+        same = "" if later == value else f" was {later}"
+        text += f", {_NAMES.get(signal, signal)}{same} from step {step} on"
+    return text
+
+
+_NAMES = {"loss": "the loss", "grad_norm": "the gradient norm"}
 
 
 def _value(incident: OpenIncident, value: float) -> str:
@@ -168,53 +222,27 @@ def _value(incident: OpenIncident, value: float) -> str:
     return f"{math.exp(min(value, 700.0)):.4g}"
 
 
-def _rise(incident: OpenIncident, new: float) -> str:
-    rise = new - incident.course()
-    return f"{rise:+.3g} nat" if incident.signal == "loss" else f"x{math.exp(min(rise, 700.0)):.3g}"
+def _compared(incident: OpenIncident, new: float) -> str:
+    """The new level beside the old one and, where that was falling, beside its course by now.
+
+    Differences are taken of the numbers as printed, so that the reader finds them again.
+    """
+    assert incident.level is not None
+    if incident.signal != "loss":
+        times = math.exp(min(new - incident.level, 700.0))
+        return f"was {_value(incident, incident.level)} before (x{times:.3g})"
+    now, before, course = (float(f"{v:.4g}") for v in (new, incident.level, incident.course()))
+    if abs(before - course) < max(0.2 * abs(now - before), 0.005):
+        return f"was {before:.4g} nats before ({now - before:+.3g} nat)"
+    return (
+        f"{now - course:+.3g} nat above its course, which by then would have fallen to "
+        f"{course:.4g} nats from {before:.4g}"
+    )
 
 
 def _interval(interval: tuple[int, int]) -> str:
     first, last = interval
     return str(first) if first == last else f"{first} to {last}"
-
-
-def _steps(count: int) -> str:
-    return "1 step" if count == 1 else f"{count} steps"
-
-
-def _actions(code: str, evidence: Mapping[str, Any], *, costly: bool) -> tuple[str, ...]:
-    """Instructions, in order."""
-    healthy, target = evidence["last_healthy_step"], evidence["rewind_to_step"]
-    first, last = evidence["onset_interval"]
-    where = (
-        f"rewind to the newest checkpoint at or before step {healthy}"
-        if target is None
-        else f"rewind to step {target}: the newest checkpoint before the onset"
-    )
-    skip = f"skip the samples of steps {first} to {max(last, evidence['peak_step'])} after it"
-    if code == "SPK000":
-        return (
-            "wait: most spikes come back by themselves; this incident is closed under its id",
-            f"keep the newest checkpoint at or before step {healthy if target is None else target}",
-        )
-    if code == "SPK001":
-        took = evidence["recovered_step"] - evidence["onset_step"]
-        wait = f"no action: it came back by itself in {_steps(took)}"
-        if not costly:
-            return (wait,)
-        return (wait, f"if it recurs, {where} and {skip}")
-    if code == "SPK002":
-        return (f"{where}, and {skip}", "if it returns on other data, lower the learning rate")
-    if code == "SPK003":
-        return (
-            "stop: further steps are wasted",
-            f"{where}, and {skip}",
-            "if it diverges again on other data, lower the peak learning rate by a third",
-        )
-    return (
-        f"look at the batch of step {last}: `surefoot data show RUN --step {last}`",
-        f"{where}, and {skip}",
-    )
 
 
 _USABILITY = {

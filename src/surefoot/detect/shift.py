@@ -132,6 +132,8 @@ class ShiftTest:
     def back(self, level: float) -> None:
         """An incident ended with the loss back at ``level``: the old comparison goes on."""
         self.recent = level
+        # Where it came back to shows how far it still falls: a fall that has ended is over.
+        self.middle = max(self.middle, level - self.anchor)
         self.pending.clear()
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,19 +1,56 @@
-"""The detector that runs, watches and logs are judged by: the loss and every other signal."""
+"""The detector that runs, watches and logs are judged by: the loss and every other signal.
+
+It joins the parts: :class:`~surefoot.detect.loss.LossDetector` judges the loss,
+:class:`~surefoot.detect.bank.SignalBank` follows everything else, precursors warn early, monitors
+look for contradictions, and what is told of an incident gets its onset from whichever signal moved
+first and a ranking of causes from all of them.
+"""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from surefoot.detect.bank import Scores, SignalBank
 from surefoot.detect.context import Context
+from surefoot.detect.gather import explained
 from surefoot.detect.loss import LossDetector
-from surefoot.records import Finding, Incident, StepRecord, TrainSpec, Verdict
+from surefoot.detect.monitors import Monitors
+from surefoot.detect.signal_incident import SignalIncident
+from surefoot.records import Event, Finding, Incident, StepRecord, TrainSpec, Verdict
 
 FALSE_ALARMS_PER_10K = 0.5
 """False incidents that may come on 10 000 healthy records, if nothing else is asked for."""
+BANK_SHARE = 0.4
+"""Share of them that is the other signals'; the rest is the loss detector's."""
+LOOK_BACK = 64
+"""Records before the alarm within which another signal's onset may be that of the incident."""
 FORMAT = 2
 
 
 class SpikeDetector:
-    """Watches the loss and every other signal of a run, one record at a time."""
+    """Watches the loss and every other signal of a run, one record at a time.
+
+    ::
+
+        detector = SpikeDetector(vocab_size=50304)
+        for record in records:
+            verdict = detector.update(record)
+            for finding in verdict.findings:
+                print(finding.code, finding.message)
+
+    Records may be irregular and sparse, hold any of the catalogued signals and lack any; spans are
+    counted in records. It is deterministic, O(1) in time and memory a record, and says the same
+    online and offline. Signals that announce a planned change (``learning_rate``, ``batch_size``,
+    ``tokens``, ``data_phase``, a new attempt) explain what it moves.
+
+    Args:
+        vocab_size: number of tokens V. A loss within 1 nat of ln V after the horizon is divergence.
+        places: for each per-place signal the names of its values, in order.
+        horizon: records after an alarm at which an incident that has not come back is judged.
+        spec: what the run was asked to do, as far as known: its schedule is compared.
+        false_alarms_per_10k: false incidents that may come on 10 000 healthy records, all signals,
+            layers and codes together.
+    """
 
     name = "spikes"
 
@@ -26,12 +63,22 @@ class SpikeDetector:
         spec: TrainSpec | None = None,
         false_alarms_per_10k: float = FALSE_ALARMS_PER_10K,
     ) -> None:
-        self._loss = LossDetector(vocab_size=vocab_size, horizon=horizon)
+        self.false_alarms_per_10k = false_alarms_per_10k
+        share = BANK_SHARE * false_alarms_per_10k
+        self._loss = LossDetector(
+            vocab_size=vocab_size,
+            horizon=horizon,
+            false_alarms_per_10k=false_alarms_per_10k - share,
+        )
+        self._bank = SignalBank(places, false_alarms_per_10k=share)
+        self._monitors = Monitors(spec=spec)
         self._context = Context()
+        self._signal: SignalIncident | None = None
+        self._known_as: tuple[str, str] | None = None
 
     @property
     def incident(self) -> Incident | None:
-        """The incident that is open now."""
+        """The incident of the loss that is open now."""
         return self._loss.incident
 
     def update(self, record: StepRecord) -> Verdict:
@@ -40,19 +87,148 @@ class SpikeDetector:
         Raises:
             ValueError: if ``step`` does not increase within an attempt.
         """
+        before = self._loss.incident
+        verdict = self._loss.update(record)
+        incident = self._loss.incident
         self._context.update(record)
-        return self._loss.update(record)
+        scores = self._bank.update(record, learn=incident is None)
+        findings = self._monitors.update(record)
+        if self._signal is not None and record.step <= self._signal.last_step:
+            self._signal = None  # the run went back to before it was looked at last
+        if incident is not None and before is None:
+            findings += self._begun(incident, verdict.findings)
+        elif verdict.findings:
+            findings += [self._told(finding, before or incident) for finding in verdict.findings]
+        if incident is None:
+            if before is not None:
+                self._context.closed(before.onset_step)
+                self._known_as = None
+            findings += self._other_signals(record, scores)
+        if not findings and scores.top < 1.0:
+            return verdict
+        told = {"signals": scores.top} if scores.top >= 1.0 else {}
+        return replace(verdict, scores={**verdict.scores, **told}, findings=tuple(findings))
+
+    def tell(self, event: Event) -> None:
+        """Take note of an event of the ledger, before the records that follow it."""
+        self._monitors.tell(event)
 
     def finish(self) -> tuple[Finding, ...]:
         """Findings on what is still open; changes nothing, so it may be called at any time."""
-        return self._loss.finish()
+        found = [self._told(finding, self._loss.incident) for finding in self._loss.finish()]
+        if self._signal is not None:
+            found.append(self._explained(self._signal_finding(self._signal, "SPK000")))
+        return (*found, *self._monitors.finish())
+
+    # ---- the loss left its course ---------------------------------------------------------------
+
+    def _begun(self, incident: Incident, told: tuple[Finding, ...]) -> list[Finding]:
+        """An incident of the loss was opened: date it by the signal that moved first."""
+        dated = self._earlier(incident)
+        if self._signal is not None:
+            self._known_as = (incident.id, self._signal.id)
+            self._signal = None
+        current = self._loss.incident or incident
+        self._context.opened(current.onset_step)
+        found = []
+        for finding in told:
+            same = dated is not None and finding.evidence.get("incident") == incident.id
+            found.append(self._told(dated if same and dated else finding, current))
+        return found
+
+    def _earlier(self, incident: Incident) -> Finding | None:
+        every = self._bank.every
+        since = round(max(incident.alarm_step - LOOK_BACK * every, self._context.first_step))
+        found = self._bank.earliest(since=since, until=incident.alarm_step)
+        if self._signal is not None and self._signal.onset_step >= since:
+            own = (self._signal.onset_step, self._signal.signal)
+            found = own if found is None else min(found, own)
+        if found is None:
+            return None
+        step, name = found
+        return self._loss.set_onset(step, (max(1, step - round(every)), step), name)
+
+    def _told(self, finding: Finding, incident: Incident | None) -> Finding:
+        """A finding of the loss detector with what the other signals add."""
+        name = finding.evidence.get("incident")
+        if name is None or incident is None:
+            return finding
+        evidence = {
+            **finding.evidence,
+            "judged_by": "loss",
+            "false_alarm_rate": self.false_alarms_per_10k,
+        }
+        if self._known_as is not None and name == self._known_as[0]:
+            evidence["incident"] = self._known_as[1]
+        return self._explained(replace(finding, evidence=evidence))
+
+    def _explained(self, finding: Finding) -> Finding:
+        return explained(finding, self._context, self._bank)
+
+    # ---- the loss is on its course --------------------------------------------------------------
+
+    def _other_signals(self, record: StepRecord, scores: Scores) -> list[Finding]:
+        """Open, follow and close an incident of another signal."""
+        signal = self._signal
+        if signal is not None:
+            end = signal.outcome(self._bank, record.step)
+            if end is None:
+                return []
+            self._signal = None
+            self._context.closed(signal.onset_step)
+            return [self._explained(self._signal_finding(signal, *end))]
+        opened = self._left(record, scores)
+        if opened is None:
+            return []
+        self._signal = opened
+        return [self._explained(self._signal_finding(opened, "SPK000"))]
+
+    def _left(self, record: StepRecord, scores: Scores) -> SignalIncident | None:
+        """What left its course at this record, back-dated; None if nothing did."""
+        step = record.step
+        if scores.opened:
+            runs = [(self._bank.run(name, since=step), name) for name in scores.opened]
+            started = [(run.start, -abs(run.score), name) for run, name in runs if run is not None]
+            if not started:
+                return None
+            onset, _, signal = min(started)
+            reason = "outlier"
+        elif scores.zeros:
+            onset, signal, reason = step, scores.zeros[0], "zero"
+        elif scores.nonfinite:
+            onset, signal, reason = step, scores.nonfinite[0], "nonfinite"
+        else:
+            return None
+        every = round(self._bank.every)
+        return SignalIncident(
+            id=f"a{record.attempt}-s{step:05d}",
+            attempt=record.attempt,
+            alarm_step=step,
+            onset_step=onset,
+            onset_interval=(max(1, onset - every), onset),
+            signal=signal,
+            reason=reason,
+            last_step=step,
+        )
+
+    def _signal_finding(
+        self, signal: SignalIncident, code: str, recovered: int | None = None
+    ) -> Finding:
+        return signal.finding(code, self._bank, self.false_alarms_per_10k, recovered)
+
+    # ---- state ----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """All state, as JSON values."""
         return {
             "format": FORMAT,
+            "false_alarms_per_10k": self.false_alarms_per_10k,
             "loss": self._loss.state_dict(),
+            "bank": self._bank.state_dict(),
+            "monitors": self._monitors.state_dict(),
             "context": self._context.state_dict(),
+            "signal": None if self._signal is None else self._signal.state_dict(),
+            "known_as": None if self._known_as is None else list(self._known_as),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -65,5 +241,11 @@ class SpikeDetector:
             raise ValueError(
                 f"expected detector state of format {FORMAT}, got {state.get('format')!r}"
             )
+        self.false_alarms_per_10k = state["false_alarms_per_10k"]
         self._loss.load_state_dict(state["loss"])
+        self._bank.load_state_dict(state["bank"])
+        self._monitors.load_state_dict(state["monitors"])
         self._context = Context.from_state(state["context"])
+        signal, known = state["signal"], state["known_as"]
+        self._signal = None if signal is None else SignalIncident.from_state(signal)
+        self._known_as = None if known is None else (known[0], known[1])

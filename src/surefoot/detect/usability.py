@@ -29,6 +29,8 @@ class Reading(NamedTuple):
         rate: learning rate, or None.
         nonfinite: the signal that was not finite and should have been, or None.
         value: that signal's value as read, for the message.
+        skipped: whether the trainer says that this update was skipped.
+        evaluated: whether the weights after this update were evaluated, and soundly.
     """
 
     loss: float | None
@@ -36,6 +38,8 @@ class Reading(NamedTuple):
     rate: float | None
     nonfinite: str | None
     value: float
+    skipped: bool = False
+    evaluated: bool = False
 
 
 def number(value: Any) -> float | None:
@@ -48,6 +52,23 @@ def number(value: Any) -> float | None:
         return math.inf if value > 0 else -math.inf
     except (TypeError, ValueError):
         return None
+
+
+def usable_loss(loss: Any, grad_norm: Any = None) -> float | None:
+    """The loss of one row if it is a measurement; None for a placeholder or a masked NaN.
+
+    A loss of exactly -1 is printed by ranks that compute none; one of exactly 0 beside a gradient
+    norm that is not finite was NaN before the logger filtered it. Neither is a best or a last loss.
+    """
+    value, grad = number(loss), number(grad_norm)
+    if value is None or not math.isfinite(value) or value == -1.0:
+        return None
+    return None if value == 0.0 and grad is not None and not math.isfinite(grad) else value
+
+
+def _finite(value: Any) -> bool:
+    found = number(value)
+    return found is not None and math.isfinite(found)
 
 
 @dataclass(slots=True)
@@ -96,22 +117,27 @@ class Usability:
         if loss is not None:
             loss = self._loss(step, loss, grad, level)
         log_grad: float | None = None
-        grad_broken = grad is not None and not math.isfinite(grad)
-        if grad is not None and not grad_broken:
-            self.good, self.skips = True, 0
-            if grad > 0.0:
-                self.grad_real, log_grad = True, math.log(grad)
-            elif grad == 0.0:
-                self.grad_zero += 1
-                if self.grad_zero == 1:
-                    self.grad_zero_first = step
+        grad_broken = False
+        if grad is not None:
+            if not math.isfinite(grad):
+                grad_broken = True
+            else:
+                self.good, self.skips = True, 0
+                if grad > 0.0:
+                    self.grad_real, log_grad = True, math.log(grad)
+                elif grad == 0.0:
+                    self.grad_zero += 1
+                    if self.grad_zero == 1:
+                        self.grad_zero_first = step
+        skipped = "update_skipped" in values and number(values["update_skipped"]) == 1.0
+        evaluated = "validation_loss" in values and _finite(values["validation_loss"])
         if loss is not None and not math.isfinite(loss):
-            return Reading(None, log_grad, rate, "loss", loss)
+            return Reading(None, log_grad, rate, "loss", loss, skipped, evaluated)
         if grad_broken:
             assert grad is not None
             nonfinite = None if self._normal_overflow(values) else "grad_norm"
-            return Reading(loss, None, rate, nonfinite, grad)
-        return Reading(loss, log_grad, rate, None, 0.0)
+            return Reading(loss, None, rate, nonfinite, grad, skipped, evaluated)
+        return Reading(loss, log_grad, rate, None, 0.0, skipped, evaluated)
 
     def _loss(
         self, step: int, loss: float, grad: float | None, level: float | None

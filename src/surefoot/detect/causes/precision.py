@@ -1,0 +1,59 @@
+"""Number formats: a loss scale that falls, gradients that overflow, a range that is too small."""
+
+from surefoot.detect.causes._picture import Picture
+from surefoot.detect.causes._weighing import FAIR, STRONG, WEAK, Balance
+from surefoot.detect.evidence import Evidence, Hypothesis
+
+CAUSE = "precision"
+EXPERIMENT = (
+    "from the checkpoint before, run the same steps in bf16 or fp32: if they stay finite and the "
+    "loss holds, it was the number format; else replay the batch and find the first tensor that is "
+    "not finite"
+)
+FELL = 4.0
+"""Two halvings: one is what a dynamic loss scale does every thousand steps when all is well."""
+
+
+def weigh(evidence: Evidence) -> Hypothesis:
+    """The weight of a number format that cannot hold a value.
+
+    fp16 tells of itself: its loss scale halves and updates are skipped, first now and then, then in
+    rows (Zhang et al. 2022, 2205.01068, chronicles: the scale ran to its minimum before the loss
+    diverged). bf16 and fp8 do not, so without a loss scale little speaks for them.
+    """
+    p = Picture(evidence)
+    e = p.e
+    scale = Balance(CAUSE, EXPERIMENT, prior=-WEAK)
+    if e.scale_before and e.scale_last is not None:
+        fell = e.scale_before / e.scale_last if e.scale_last > 0.0 else 1e9
+        if fell >= FELL:
+            scale.add(
+                STRONG, f"the loss scale fell from {e.scale_before:.6g} to {e.scale_last:.6g}"
+            )
+        elif fell <= 1.0:
+            scale.add(-WEAK, f"the loss scale held at {e.scale_last:.6g}")
+    if e.skipped_updates >= 2:
+        scale.add(FAIR, f"{e.skipped_updates} updates were skipped about the onset")
+    broken = p.nonfinite
+    if broken:
+        first = broken[0]
+        if first.name != "loss" and not _same_step(p, first.nonfinite_step):
+            scale.add(
+                FAIR,
+                f"{first.name} was not finite at step {first.nonfinite_step} while the loss was: "
+                "the forward pass held, the backward pass or the reduction did not",
+            )
+        else:
+            scale.add(WEAK, f"{first.name} was not finite at step {first.nonfinite_step}")
+    if p.impossible:
+        scale.add(-FAIR, p.impossible)
+    if not broken and e.scale_before is None and e.skipped_updates == 0:
+        scale.add(-WEAK, "nothing was skipped or not finite, and no loss scale is recorded")
+    if p.at_restart:
+        scale.add(-WEAK, "it began at a restart")
+    return scale.result()
+
+
+def _same_step(p: Picture, step: int | None) -> bool:
+    """Whether the loss was not finite at that step, too."""
+    return p.e.loss is not None and p.e.loss.nonfinite_step == step

@@ -1,0 +1,77 @@
+"""From what the parts know to the evidence of an incident, and from that to its ranked causes."""
+
+from dataclasses import replace
+from typing import Any
+
+from surefoot.detect.bank import SignalBank
+from surefoot.detect.causes import rank
+from surefoot.detect.context import Context
+from surefoot.detect.evidence import Evidence, Hypothesis
+from surefoot.records import Finding
+
+PLACES = 32
+RANKED = 4
+"""Causes that are told with a finding."""
+
+
+def evidence_of(finding: Finding, context: Context, bank: SignalBank) -> Evidence:
+    """The facts around the incident that ``finding`` tells of."""
+    told = finding.evidence
+    first, last = told["onset_interval"]
+    onset = told["onset_step"]
+    scalars = {}
+    for name in bank.names():
+        if "@" not in name:
+            facts = bank.facts(name, since=onset)
+            if facts is not None:
+                scalars[name] = facts
+    peak = told.get("peak_nats")
+    evidence = context.evidence(
+        code=finding.code,
+        onset_step=onset,
+        onset_interval=(first, last),
+        alarm_step=_alarm(told["incident"], onset),
+        leading_signal=told["leading_signal"],
+        recovered=_recovered(finding),
+        score=float(peak) if isinstance(peak, int | float) else 0.0,
+    )
+    return replace(
+        evidence,
+        scalars=scalars,
+        places={f.name: f for f in bank.strongest(PLACES, since=onset, places=True)},
+        place_count=bank.place_count(since=onset),
+        zero_grad_places=tuple(
+            name.partition("@")[2]
+            for name in bank.zero_places(since=onset)
+            if name.startswith("grad_norm@")
+        ),
+    )
+
+
+def explained(finding: Finding, context: Context, bank: SignalBank) -> Finding:
+    """The finding with its causes ranked, likeliest first, in ``evidence["causes"]``."""
+    ranked = rank(evidence_of(finding, context, bank))
+    causes = [_told(hypothesis) for hypothesis in ranked[:RANKED]]
+    return replace(finding, evidence={**finding.evidence, "causes": causes})
+
+
+def _told(hypothesis: Hypothesis) -> dict[str, Any]:
+    return {
+        "cause": hypothesis.cause,
+        "share": round(hypothesis.weight, 3),
+        "supports": list(hypothesis.supports),
+        "contradicts": list(hypothesis.contradicts),
+        "experiment": hypothesis.experiment,
+    }
+
+
+def _recovered(finding: Finding) -> bool | None:
+    if finding.code == "SPK001":
+        return True
+    return False if finding.code in ("SPK002", "SPK003") else None
+
+
+def _alarm(incident: str, onset: int) -> int:
+    """The alarm step is in the incident's id."""
+    _, _, step = incident.rpartition("-s")
+    return int(step) if step.isdigit() else onset

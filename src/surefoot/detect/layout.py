@@ -1,0 +1,99 @@
+"""From a record to one vector: which signals it holds, in which order, on their own scales."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from surefoot.detect.courses import Index, Vector
+from surefoot.detect.transforms import Kind, scaled
+
+_WINDOW = 1e300
+
+
+@dataclass(slots=True, kw_only=True)
+class Layout:
+    """What records with the same names hold; built once for each set of names.
+
+    Attributes:
+        plain: scalars watched as they are.
+        logs: scalars watched on a logarithmic scale.
+        rates: such ones that are divided by the learning rate first.
+        kinds: of the scalars, in that order.
+        places: per-place signals: name, kind, number of places.
+        columns: of the signals in the state, scalars first (n,).
+        index: the same, a slice if they are all there are, in order.
+        fresh: whether a signal may be among them that has no value yet.
+    """
+
+    plain: tuple[str, ...]
+    logs: tuple[str, ...]
+    rates: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+    places: tuple[tuple[str, Kind, int], ...]
+    columns: npt.NDArray[np.intp]
+    index: Index
+    fresh: bool = True
+
+    def vector(
+        self, values: Mapping[str, float | int], places: Mapping[str, Any], log_rate: float
+    ) -> tuple[Vector, bool]:
+        """The record's signals on their scales, and whether all of them are finite.
+
+        Args:
+            values: scalars of the record.
+            places: per-place signals.
+            log_rate: logarithm of the learning rate; NaN if none was seen.
+
+        Returns:
+            A vector (n,), NaN where a signal has no value on its scale.
+        """
+        log = math.log
+        try:
+            row: list[float] = [values[name] for name in self.plain]
+            for name in self.logs:
+                row.append(log(value) if (value := values[name]) > 0.0 else math.nan)
+            for name in self.rates:
+                row.append(log(value) - log_rate if (value := values[name]) > 0.0 else math.nan)
+            vector = np.array(row, dtype=np.float64)
+            total = math.fsum(row) if len(row) > 64 else sum(row)
+        except (TypeError, ValueError, OverflowError):
+            names = (*self.plain, *self.logs, *self.rates)
+            row = [
+                scaled(kind, values[name], log_rate)
+                for name, kind in zip(names, self.kinds, strict=True)
+            ]
+            vector, total = np.array(row, dtype=np.float64), math.nan
+        good = -_WINDOW < total < _WINDOW
+        if not self.places:
+            return vector, good
+        parts = [vector]
+        for name, kind, number in self.places:
+            parts.append(_placed(places[name], kind, number, log_rate))
+        vector = np.concatenate(parts)
+        with np.errstate(all="ignore"):
+            good = good and bool(np.isfinite(vector.sum()))
+        return vector, good
+
+
+def number_of(places: object) -> int:
+    """Entries of a per-place signal; 0 if it is none."""
+    try:
+        array = np.asarray(places, dtype=np.float64)
+    except (TypeError, ValueError):
+        return 0
+    return int(array.size) if array.ndim == 1 else 0
+
+
+def _placed(places: Sequence[float], kind: Kind, number: int, log_rate: float) -> Vector:
+    array: Vector = np.asarray(places, dtype=np.float64)
+    if not kind.log:
+        return array
+    logs = np.full(number, np.nan)
+    np.log(array, out=logs, where=array > 0.0)
+    if kind.per_rate:
+        logs -= log_rate
+    return logs
