@@ -68,8 +68,9 @@ def test_the_signal_that_moved_first_dates_the_incident() -> None:
     # Told at once for the signal, then taken over by the loss under the same id, then closed.
     ids = {f.evidence["incident"] for f in findings}
     assert len(ids) == 1
-    assert [f.code for f in findings] == ["SPK000", "SPK000", "SPK001"]
+    assert [f.code for f in findings] == ["SPK005", "SPK000", "SPK001"]
     assert findings[0].evidence["judged_by"] == "adam_rms"
+    assert findings[0].evidence["precursor"] == "second-moment"
 
 
 def test_a_signal_alone_that_comes_back() -> None:

@@ -12,10 +12,13 @@ from typing import Any
 
 from surefoot.detect.bank import Scores, SignalBank
 from surefoot.detect.context import Context
+from surefoot.detect.early import EarlySign, EarlyWarning
 from surefoot.detect.gather import explained
 from surefoot.detect.loss import LossDetector
 from surefoot.detect.monitors import Monitors
+from surefoot.detect.precursors import DEFAULT
 from surefoot.detect.signal_incident import SignalIncident
+from surefoot.detect.warned import warning
 from surefoot.records import Event, Finding, Incident, StepRecord, TrainSpec, Verdict
 
 FALSE_ALARMS_PER_10K = 0.5
@@ -71,10 +74,12 @@ class SpikeDetector:
             false_alarms_per_10k=false_alarms_per_10k - share,
         )
         self._bank = SignalBank(places, false_alarms_per_10k=share)
+        self._early = EarlyWarning(tuple(name for name in DEFAULT if name != "sudden"))
         self._monitors = Monitors(spec=spec)
         self._context = Context()
         self._signal: SignalIncident | None = None
         self._known_as: tuple[str, str] | None = None
+        self._warned: tuple[str, int] | None = None
 
     @property
     def incident(self) -> Incident | None:
@@ -92,6 +97,7 @@ class SpikeDetector:
         incident = self._loss.incident
         self._context.update(record)
         scores = self._bank.update(record, learn=incident is None)
+        signs = self._early.update(record, scores, incident=incident is not None)
         findings = self._monitors.update(record)
         if self._signal is not None and record.step <= self._signal.last_step:
             self._signal = None  # the run went back to before it was looked at last
@@ -103,7 +109,7 @@ class SpikeDetector:
             if before is not None:
                 self._context.closed(before.onset_step)
                 self._known_as = None
-            findings += self._other_signals(record, scores)
+            findings += self._other_signals(record, scores, signs)
         if not findings and scores.top < 1.0:
             return verdict
         told = {"signals": scores.top} if scores.top >= 1.0 else {}
@@ -125,8 +131,10 @@ class SpikeDetector:
     def _begun(self, incident: Incident, told: tuple[Finding, ...]) -> list[Finding]:
         """An incident of the loss was opened: date it by the signal that moved first."""
         dated = self._earlier(incident)
-        if self._signal is not None:
-            self._known_as = (incident.id, self._signal.id)
+        warned = self._warned_id(incident.alarm_step)
+        if self._signal is not None or warned is not None:
+            known = self._signal.id if self._signal is not None else warned
+            self._known_as = (incident.id, known or incident.id)
             self._signal = None
         current = self._loss.incident or incident
         self._context.opened(current.onset_step)
@@ -167,21 +175,42 @@ class SpikeDetector:
 
     # ---- the loss is on its course --------------------------------------------------------------
 
-    def _other_signals(self, record: StepRecord, scores: Scores) -> list[Finding]:
-        """Open, follow and close an incident of another signal."""
-        signal = self._signal
-        if signal is not None:
-            end = signal.outcome(self._bank, record.step)
-            if end is None:
-                return []
-            self._signal = None
-            self._context.closed(signal.onset_step)
-            return [self._explained(self._signal_finding(signal, *end))]
-        opened = self._left(record, scores)
-        if opened is None:
-            return []
-        self._signal = opened
-        return [self._explained(self._signal_finding(opened, "SPK000"))]
+    def _other_signals(
+        self, record: StepRecord, scores: Scores, signs: tuple[EarlySign, ...]
+    ) -> list[Finding]:
+        """Open, follow and close an incident of another signal; warn."""
+        found = []
+        if self._signal is None:
+            self._signal = self._left(record, scores)
+            if self._signal is not None and not signs and self._signal.told == "SPK000":
+                found.append(self._signal_finding(self._signal, "SPK000"))
+        else:
+            end = self._signal.outcome(self._bank, record.step)
+            if end is not None:
+                found.append(self._signal_finding(self._signal, *end))
+                self._context.closed(self._signal.onset_step)
+                self._signal = None
+        found += [self._warning(sign, record) for sign in signs]
+        return [self._explained(finding) for finding in found]
+
+    def _warning(self, sign: EarlySign, record: StepRecord) -> Finding:
+        """SPK005; of a signal whose incident is open, under the id of that."""
+        own = f"a{record.attempt}-s{record.step:05d}"
+        known = own if self._signal is None else self._signal.id
+        self._warned = (known, record.step)
+        return warning(
+            sign,
+            incident=known,
+            attempt=record.attempt,
+            every=self._bank.every,
+            false_alarm_rate=self.false_alarms_per_10k,
+        )
+
+    def _warned_id(self, step: int) -> str | None:
+        """The id of a warning that was told shortly before, for what came of it."""
+        if self._warned is None or step - self._warned[1] > LOOK_BACK * self._bank.every:
+            return None
+        return self._warned[0]
 
     def _left(self, record: StepRecord, scores: Scores) -> SignalIncident | None:
         """What left its course at this record, back-dated; None if nothing did."""
@@ -200,8 +229,10 @@ class SpikeDetector:
         else:
             return None
         every = round(self._bank.every)
+        warned = self._warned_id(step)
         return SignalIncident(
-            id=f"a{record.attempt}-s{step:05d}",
+            id=warned or f"a{record.attempt}-s{step:05d}",
+            told="SPK000" if warned is None else "SPK005",
             attempt=record.attempt,
             alarm_step=step,
             onset_step=onset,
@@ -225,9 +256,11 @@ class SpikeDetector:
             "false_alarms_per_10k": self.false_alarms_per_10k,
             "loss": self._loss.state_dict(),
             "bank": self._bank.state_dict(),
+            "early": self._early.state_dict(),
             "monitors": self._monitors.state_dict(),
             "context": self._context.state_dict(),
             "signal": None if self._signal is None else self._signal.state_dict(),
+            "warned": None if self._warned is None else list(self._warned),
             "known_as": None if self._known_as is None else list(self._known_as),
         }
 
@@ -244,8 +277,10 @@ class SpikeDetector:
         self.false_alarms_per_10k = state["false_alarms_per_10k"]
         self._loss.load_state_dict(state["loss"])
         self._bank.load_state_dict(state["bank"])
+        self._early.load_state_dict(state["early"])
         self._monitors.load_state_dict(state["monitors"])
         self._context = Context.from_state(state["context"])
-        signal, known = state["signal"], state["known_as"]
+        signal, known, warned = state["signal"], state["known_as"], state["warned"]
         self._signal = None if signal is None else SignalIncident.from_state(signal)
         self._known_as = None if known is None else (known[0], known[1])
+        self._warned = None if warned is None else (warned[0], warned[1])

@@ -15,11 +15,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 LONGEST = 149
-READY = 72
+READY = 80
 LEARN_SPAN = 128
 QUARANTINE = 24
 THRESHOLD = 5.3
 CLIP = 3.0
+BEND = 0.5  # of the fall that is carried on may be missing where the course bends
 FIRST_SCALE = 2.0
 _MEAN_ABS_TO_SIGMA = 1.2533
 
@@ -89,7 +90,8 @@ class TrendTest:
         beyond = standard - max(0.0, self.middle)
         self.level = now - beyond * unit
         self._learn(standard, scale)
-        return beyond * unit, beyond / (scale * THRESHOLD)
+        bend = BEND * -fall * (now_u - middle_u)
+        return beyond * unit, beyond * unit / (scale * THRESHOLD * unit + bend)
 
     def _learn(self, standard: float, scale: float) -> None:
         pending = self.pending

@@ -13,7 +13,7 @@ EXPERIMENT = (
     "bits that differ between runs are the machine's; compare weights and moments across replicas"
 )
 ABSURD = 1000.0
-ALONE = 0.15
+LOUD = 5.0
 
 
 def weigh(evidence: Evidence) -> Hypothesis:
@@ -54,9 +54,15 @@ def _places(p: Picture, scale: Balance) -> None:
     ]
     names = {split_name(f.name)[1] for f in early}
     counts = [of for _, of in p.e.place_count.values()]
-    if len(names) == 1 and counts and max(counts) >= 4:
-        where = next(iter(names))
-        scale.add(STRONG, f"it began in one place alone: {where}, of {max(counts)}")
+    if len(names) != 1 or not counts or max(counts) < 4:
+        return
+    ratios = [ratio for ratio in map(p.ratio, early) if ratio is not None and ratio > 0.0]
+    worst = max((max(r, 1.0 / r) for r in ratios), default=1.0)
+    where = f"it began in one place alone: {next(iter(names))}, of {max(counts)}"
+    if worst >= LOUD:
+        scale.add(STRONG, f"{where}, by {factor(worst)}")
+    elif max(abs(f.score) for f in early) >= 2.0:
+        scale.add(WEAK, where)
 
 
 def _magnitude(p: Picture, scale: Balance) -> None:

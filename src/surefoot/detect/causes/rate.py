@@ -13,6 +13,7 @@ EXPERIMENT = (
     "rate: if that holds it was the rate (and once with other data at the old rate)"
 )
 YOUNG = 200
+LONG = 400
 
 
 def weigh(evidence: Evidence) -> Hypothesis:
@@ -48,6 +49,10 @@ def _jump(p: Picture, scale: Balance) -> None:
         else:
             text = "" if by is None else f" ({factor(by)})"
             scale.add(STRONG, f"the learning rate jumped{text} at step {at}")
+        return
+    ups = [(at, by) for at, by in e.rate_jumps if at <= e.onset_interval[1]]
+    if ups and ups[-1][1] >= 1.5 and e.onset_step - ups[-1][0] <= LONG * max(1.0, e.record_every):
+        scale.add(FAIR, f"the learning rate runs {factor(ups[-1][1])} since step {ups[-1][0]}")
         return
     rate, peak = e.rate_at if e.rate_at is not None else e.rate_before, e.rate_peak
     if rate is None or peak is None or peak <= 0.0:
