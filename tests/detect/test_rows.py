@@ -40,3 +40,10 @@ def test_places_survive_a_table_that_was_gone_over() -> None:
     )
     found = [(r.step, r.attempt, float(r.places["adam_rms"][0])) for r in step_records(table)]
     assert found == [(1, 0, 1.0), (2, 1, 4.0)]  # step 3 was given up and not reached again
+
+
+def test_a_perplexity_is_the_loss_where_no_loss_is_logged() -> None:
+    table = pl.DataFrame({"step": [1, 2], "perplexity": [math.e, math.e**2]})
+    assert [round(r.values["loss"], 6) for r in step_records(table)] == [1.0, 2.0]
+    both = table.with_columns(pl.lit(7.0).alias("loss"))
+    assert [r.values["loss"] for r in step_records(both)] == [7.0, 7.0]

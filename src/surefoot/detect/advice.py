@@ -17,6 +17,10 @@ def actions(code: str, evidence: Mapping[str, Any], *, costly: bool) -> tuple[st
         evidence: of the finding, ``rewind_to_step`` filled in where a checkpoint is known.
         costly: whether a spike that came back cost much.
     """
+    earlier = evidence.get("after_finding")
+    if earlier is not None:
+        rest = {key: value for key, value in evidence.items() if key != "after_finding"}
+        return (mend_first(earlier), *actions(code, rest, costly=costly))
     if code == "SPK000":
         return _opened(evidence)
     if code == "SPK001":
@@ -35,6 +39,15 @@ def actions(code: str, evidence: Mapping[str, Any], *, costly: bool) -> tuple[st
             "if it diverges again on other data, lower the peak learning rate by a third",
         )
     return _not_finite(evidence)
+
+
+def mend_first(earlier: Mapping[str, Any]) -> str:
+    """The instruction where a restart lost state before: ``code`` and ``step`` of that finding."""
+    code, step = earlier["code"], earlier["step"]
+    return (
+        f"first mend what {code} told of step {step}: this may be its late consequence, and every "
+        f"checkpoint from step {step} on was saved after it"
+    )
 
 
 def _opened(evidence: Mapping[str, Any]) -> tuple[str, ...]:

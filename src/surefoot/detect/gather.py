@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from surefoot.detect.advice import mend_first
 from surefoot.detect.bank import SignalBank
 from surefoot.detect.causes import rank
 from surefoot.detect.context import Context
@@ -53,6 +54,28 @@ def explained(finding: Finding, context: Context, bank: SignalBank) -> Finding:
     ranked = rank(evidence_of(finding, context, bank))
     causes = [_told(hypothesis) for hypothesis in ranked[:RANKED]]
     return replace(finding, evidence={**finding.evidence, "causes": causes})
+
+
+def after(finding: Finding, tainted: tuple[str, int] | None) -> Finding:
+    """The finding with a reference to the fault that came before it, if one did.
+
+    Args:
+        finding: of an incident.
+        tainted: code and step of a restart that lost state; what was saved from there on holds it.
+    """
+    healthy = finding.evidence.get("last_healthy_step")
+    if tainted is None or healthy is None or finding.evidence["onset_step"] < tainted[1]:
+        return finding
+    code, step = tainted
+    earlier = {"code": code, "step": step}
+    evidence = {
+        **finding.evidence,
+        "after_finding": earlier,
+        "last_healthy_step": min(healthy, step - 1),
+    }
+    # Where another signal is meant, its advice is to keep a checkpoint that the restart has spoilt.
+    rest = finding.actions if evidence.get("judged_by") == "loss" else ()
+    return replace(finding, evidence=evidence, actions=(mend_first(earlier), *rest))
 
 
 def _told(hypothesis: Hypothesis) -> dict[str, Any]:

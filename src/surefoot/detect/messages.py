@@ -11,6 +11,9 @@ from surefoot.detect import advice
 from surefoot.detect.incident import OpenIncident
 from surefoot.records import Finding, Place, Severity, number_to_json
 
+TOLD = ("SPK000", "SPK001", "SPK002", "SPK003", "SPK004")
+"""Codes of incidents of the loss."""
+
 FALSE_ALARM_RATE = 0.12
 """False incidents per 10 000 healthy steps, all signals and codes together.
 
@@ -128,6 +131,8 @@ def with_checkpoints(
     if target is None and interval and healthy >= interval:
         evidence["rewind_to_step"] = healthy // interval * interval
         evidence["checkpoint_interval"] = interval
+    if finding.code not in TOLD or evidence.get("judged_by", "loss") != "loss":
+        return replace(finding, evidence=evidence)  # its advice does not depend on the checkpoint
     costly = finding.severity == "warning"
     return replace(
         finding, evidence=evidence, actions=advice.actions(finding.code, evidence, costly=costly)

@@ -86,6 +86,11 @@ def _records(rows: "polars.DataFrame") -> Iterator[StepRecord]:
     scalars, places = _columns(rows)
     steps = rows["step"].to_list()
     attempts = rows["attempt"].to_list() if "attempt" in rows.columns else [0] * len(steps)
+    if "loss" not in scalars and "perplexity" in scalars:
+        import polars as pl
+
+        rows = rows.with_columns(pl.col("perplexity").log().alias("loss"))  # exp of the loss
+        scalars.append("loss")
     columns = [rows[name].to_list() for name in scalars]
     lists = {name: rows[name + PLACES] for name in places}
     for row, (step, attempt) in enumerate(zip(steps, attempts, strict=True)):

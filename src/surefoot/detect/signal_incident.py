@@ -35,6 +35,7 @@ class SignalIncident:
         reason: ``outlier``, ``zero`` or ``nonfinite``.
         last_step: the newest step.
         told: code under which it was last told.
+        loss_seen: whether there is a loss that could have moved.
     """
 
     id: str
@@ -46,6 +47,7 @@ class SignalIncident:
     reason: str
     last_step: int
     told: str = "SPK000"
+    loss_seen: bool = True
 
     def outcome(self, bank: SignalBank, step: int) -> tuple[str, int] | None:
         """``(code, step)`` of its end, SPK001 or SPK002; None while it lasts.
@@ -120,11 +122,14 @@ class SignalIncident:
         more = len({name for name in others if name != self.signal})
         company = f", with {more} other signal{'s' if more > 1 else ''}" if more else ""
         at = f"from step {self.onset_step}{company}"
+        stays, stayed = "; the loss is on its course", "; the loss stayed on its course"
+        if not self.loss_seen:
+            stays = stayed = "; no loss is recorded"
         if code == "SPK001":
-            return f"{moved} {at}, and was back at step {recovered}; the loss stayed on its course"
+            return f"{moved} {at}, and was back at step {recovered}{stayed}"
         if code == "SPK002":
-            return f"{moved} {at}, and stays at a new level; the loss stayed on its course"
-        return f"{moved} {at}; the loss is on its course"
+            return f"{moved} {at}, and stays at a new level{stayed}"
+        return f"{moved} {at}{stays}"
 
     def state_dict(self) -> dict[str, Any]:
         """All state, as JSON values."""

@@ -13,7 +13,7 @@ from typing import Any
 from surefoot.detect.bank import Scores, SignalBank
 from surefoot.detect.context import Context
 from surefoot.detect.early import EarlySign, EarlyWarning
-from surefoot.detect.gather import explained
+from surefoot.detect.gather import after, explained
 from surefoot.detect.loss import LossDetector
 from surefoot.detect.monitors import Monitors
 from surefoot.detect.precursors import DEFAULT
@@ -80,6 +80,7 @@ class SpikeDetector:
         self._signal: SignalIncident | None = None
         self._known_as: tuple[str, str] | None = None
         self._warned: tuple[str, int] | None = None
+        self._tainted: tuple[str, int] | None = None
 
     @property
     def incident(self) -> Incident | None:
@@ -99,6 +100,7 @@ class SpikeDetector:
         scores = self._bank.update(record, learn=incident is None)
         signs = self._early.update(record, scores, incident=incident is not None)
         findings = self._monitors.update(record)
+        self._note_taint(findings)
         if self._signal is not None and record.step <= self._signal.last_step:
             self._signal = None  # the run went back to before it was looked at last
         if incident is not None and before is None:
@@ -171,7 +173,13 @@ class SpikeDetector:
         return self._explained(replace(finding, evidence=evidence))
 
     def _explained(self, finding: Finding) -> Finding:
-        return explained(finding, self._context, self._bank)
+        return after(explained(finding, self._context, self._bank), self._tainted)
+
+    def _note_taint(self, findings: list[Finding]) -> None:
+        """Remember that a restart lost state: what follows may be its late consequence."""
+        for finding in findings:
+            if finding.code.startswith("CKP") and finding.severity == "error":
+                self._tainted = (finding.code, finding.place.steps[0] if finding.place.steps else 0)
 
     # ---- the loss is on its course --------------------------------------------------------------
 
@@ -240,6 +248,7 @@ class SpikeDetector:
             signal=signal,
             reason=reason,
             last_step=step,
+            loss_seen=self._loss.level is not None,
         )
 
     def _signal_finding(
@@ -261,6 +270,7 @@ class SpikeDetector:
             "context": self._context.state_dict(),
             "signal": None if self._signal is None else self._signal.state_dict(),
             "warned": None if self._warned is None else list(self._warned),
+            "tainted": None if self._tainted is None else list(self._tainted),
             "known_as": None if self._known_as is None else list(self._known_as),
         }
 
@@ -284,3 +294,5 @@ class SpikeDetector:
         self._signal = None if signal is None else SignalIncident.from_state(signal)
         self._known_as = None if known is None else (known[0], known[1])
         self._warned = None if warned is None else (warned[0], warned[1])
+        tainted = state["tainted"]
+        self._tainted = None if tainted is None else (tainted[0], tainted[1])

@@ -4,11 +4,11 @@ Without QK-norm the largest |q.k| / sqrt(d) of a layer can grow exponentially at
 rate; attention becomes one-hot, its gradient vanishes, and the run is lost at 10^3 to 10^4 while
 the gradient norm stays small. The score asks where the logits will be:
 
-    x = log(largest logit),   ahead = x + 200 steps * slope of x
-    score = min((ahead - log 20) / (log 400 - log 20),  drift / 4)
+    x = log(largest logit),   growth = 200 steps * slope of x,   ahead = x + growth
+    score = min(log(ahead / 10) / log(100 / 10),  growth / log 2,  drift / 4)
 
-so it is 1 when they are on their way to 400 within 200 steps, and surely so: the drift is the
-distance of a short and a long mean in noise units. A model with QK-norm is bounded by
+so it is 1 when they are on their way to 100 within 200 steps, at least doubling, and surely so: the
+drift is the distance of a short and a long mean in noise units. A model with QK-norm is bounded by
 sqrt(head_dim) times its gains and never gets there.
 """
 
@@ -21,7 +21,8 @@ from surefoot.detect.precursors.base import Sign
 from surefoot.detect.precursors.growth import Growth, positive_log
 
 AHEAD = 200
-HARMLESS, HARMFUL = math.log(20.0), math.log(400.0)
+HARMLESS, HARMFUL = math.log(10.0), math.log(100.0)
+GROWTH = math.log(2.0)
 DRIFT = 4.0
 RATE_FROM = 16
 
@@ -47,7 +48,7 @@ class AttentionGrowth:
         rate = growth.rate()
         ahead = growth.fast + AHEAD * rate
         reach = (ahead - HARMLESS) / (HARMFUL - HARMLESS)
-        score = min(reach, growth.drift() / DRIFT)
+        score = min(reach, AHEAD * rate / GROWTH, growth.drift() / DRIFT)
         if score < 0.5:
             return None
         numbers = {
