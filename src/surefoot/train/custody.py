@@ -73,6 +73,12 @@ class Custody:
 
 
 def onset(finding: Finding) -> int | None:
-    """First step of the finding's onset interval, if it has one."""
+    """First step of the finding's onset interval, if it has one.
+
+    None for a warning and for an incident of a signal other than the loss: one that proves wrong
+    must not cost the work that was saved since.
+    """
+    if finding.evidence.get("judged_by", "loss") != "loss":
+        return None
     interval = finding.evidence.get("onset_interval")
     return int(interval[0]) if interval else None
