@@ -19,7 +19,7 @@ from surefoot.detect.monitors import Monitors
 from surefoot.detect.precursors import DEFAULT
 from surefoot.detect.signal_incident import SignalIncident
 from surefoot.detect.warned import warning
-from surefoot.records import Event, Finding, Incident, StepRecord, TrainSpec, Verdict
+from surefoot.records import Event, Finding, Incident, StepRecord, TrainSpec, Verdict, split_name
 
 FALSE_ALARMS_PER_10K = 0.5
 """False incidents that may come on 10 000 healthy records, if nothing else is asked for."""
@@ -27,6 +27,9 @@ BANK_SHARE = 0.4
 """Share of them that is the other signals'; the rest is the loss detector's."""
 LOOK_BACK = 64
 """Records before the alarm within which another signal's onset may be that of the incident."""
+DRIFT = 200
+"""Records after a signal's new level within which a further one is the same drift, not told."""
+MOST_SETTLED = 16
 FORMAT = 2
 
 
@@ -81,6 +84,7 @@ class SpikeDetector:
         self._known_as: tuple[str, str] | None = None
         self._warned: tuple[str, int] | None = None
         self._tainted: tuple[str, int] | None = None
+        self._settled: dict[str, int] = {}
 
     @property
     def incident(self) -> Incident | None:
@@ -197,6 +201,8 @@ class SpikeDetector:
             if end is not None:
                 found.append(self._signal_finding(self._signal, *end))
                 self._context.closed(self._signal.onset_step)
+                if end[0] == "SPK002":
+                    self._settle(self._signal.signal, record.step)
                 self._signal = None
         found += [self._warning(sign, record) for sign in signs]
         return [self._explained(finding) for finding in found]
@@ -223,8 +229,9 @@ class SpikeDetector:
     def _left(self, record: StepRecord, scores: Scores) -> SignalIncident | None:
         """What left its course at this record, back-dated; None if nothing did."""
         step = record.step
+        fresh = [name for name in scores.opened if not self._drifts(name, step)]
         if scores.opened:
-            runs = [(self._bank.run(name, since=step), name) for name in scores.opened]
+            runs = [(self._bank.run(name, since=step), name) for name in fresh]
             started = [(run.start, -abs(run.score), name) for run, name in runs if run is not None]
             if not started:
                 return None
@@ -251,6 +258,18 @@ class SpikeDetector:
             loss_seen=self._loss.level is not None,
         )
 
+    def _settle(self, name: str, step: int) -> None:
+        """A signal was told to be at a new level; one that goes on drifting is no new trouble."""
+        signal = split_name(name)[0]
+        self._settled.pop(signal, None)
+        self._settled[signal] = step
+        if len(self._settled) > MOST_SETTLED:
+            del self._settled[next(iter(self._settled))]
+
+    def _drifts(self, name: str, step: int) -> bool:
+        settled = self._settled.get(split_name(name)[0])
+        return settled is not None and step - settled <= DRIFT * self._bank.every
+
     def _signal_finding(
         self, signal: SignalIncident, code: str, recovered: int | None = None
     ) -> Finding:
@@ -271,6 +290,7 @@ class SpikeDetector:
             "signal": None if self._signal is None else self._signal.state_dict(),
             "warned": None if self._warned is None else list(self._warned),
             "tainted": None if self._tainted is None else list(self._tainted),
+            "settled": dict(self._settled),
             "known_as": None if self._known_as is None else list(self._known_as),
         }
 
@@ -294,5 +314,5 @@ class SpikeDetector:
         self._signal = None if signal is None else SignalIncident.from_state(signal)
         self._known_as = None if known is None else (known[0], known[1])
         self._warned = None if warned is None else (warned[0], warned[1])
-        tainted = state["tainted"]
+        tainted, self._settled = state["tainted"], dict(state["settled"])
         self._tainted = None if tainted is None else (tainted[0], tainted[1])

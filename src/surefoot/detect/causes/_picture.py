@@ -1,19 +1,22 @@
-"""What the hypotheses look at: the incident's shape and timing, derived once from its Evidence.
+"""What the hypotheses look at: the timing of all signals of an incident, derived once.
 
-All times are in steps, lengths of the loss curve in records. Whatever is unknown is None, and a
-hypothesis says nothing of it.
+The order in which signals move within a step is physics. The forward pass of a record (loss,
+log-sum-exp, attention logits) sees the batch and the weights as they were; the gradient comes from
+it; Adam's ratios and the updates come from the gradient; the weights change last. So what moves in
+the forward pass of the first record was in the batch or in the weights before it, and what moves
+from the gradient on, with a forward pass as ever, came in between.
 """
 
 import math
-from collections.abc import Iterable
 from functools import cached_property
-from statistics import median
 
+from surefoot.detect.causes._shape import LossShape
 from surefoot.detect.evidence import Evidence, SignalFacts
 from surefoot.records import split_name
 
-GONE = 0.3
-"""Share of its peak under which an excess counts as gone."""
+FORWARD = ("log_z", "log_z_abs_max", "z_loss", "attention_logit_max")
+BACKWARD = ("grad_norm", "adam_rms", "grad_cosine")
+UPDATES = ("update_rms", "update_ratio")
 NEAR_UNIFORM = 1.0
 """Nats about ln V within which a model knows nothing."""
 STILL_RATE = 1e-6
@@ -25,7 +28,7 @@ SOON = 60
 
 
 class Picture:
-    """Derived facts of one incident.
+    """Derived facts of one incident; what is unknown is None.
 
     Args:
         evidence: what the detector gathered.
@@ -33,156 +36,108 @@ class Picture:
 
     def __init__(self, evidence: Evidence) -> None:
         self.e = evidence
+        self.loss = LossShape(evidence)
+        self.every = max(1.0, evidence.record_every)
 
-    # ---- the loss -------------------------------------------------------------------------------
+    # ---- signals --------------------------------------------------------------------------------
 
-    @cached_property
-    def level(self) -> float | None:
-        """Where the loss ran before the onset, nats."""
-        before = [x for x in self.e.loss_before if math.isfinite(x)]
-        if self.e.loss is not None and math.isfinite(self.e.loss.before) and self.e.loss.records:
-            return self.e.loss.before
-        return median(before) if before else None
+    def scalar(self, name: str) -> SignalFacts | None:
+        """Facts of a scalar signal that was seen before the onset."""
+        facts = self.e.scalars.get(name)
+        return facts if facts is not None and facts.records > 0 else None
 
-    @cached_property
-    def noise(self) -> float:
-        """Spread of single losses before the onset, nats; a floor where it is not known."""
-        before = [x for x in self.e.loss_before if math.isfinite(x)]
-        if len(before) < 4:
-            return 0.03
-        middle = median(before)
-        return max(0.002, 1.4826 * median([abs(x - middle) for x in before]))
+    def recorded(self, *names: str) -> bool:
+        """Whether any of the signals is recorded, as a total or by place."""
+        return any(name in self.e.scalars or name in self.e.place_count for name in names)
 
-    @cached_property
-    def excess(self) -> tuple[float, ...]:
-        """Loss above the level from the onset on; infinite where it was not finite."""
-        if self.level is None:
-            return ()
-        level = self.level
-        return tuple(x - level if math.isfinite(x) else math.inf for x in self.e.loss_after)
+    def of(self, *signals: str) -> list[SignalFacts]:
+        """Facts of signals wherever they stood out: totals first, then places."""
+        totals = [facts for name in signals if (facts := self.scalar(name)) is not None]
+        return totals + [f for n, f in self.e.places.items() if split_name(n)[0] in signals]
 
-    @cached_property
-    def peak(self) -> float | None:
-        """Largest finite excess, nats."""
-        finite = [x for x in self.excess if math.isfinite(x)]
-        return max(finite) if finite else None
+    def out(self, *signals: str) -> list[SignalFacts]:
+        """Those of them that left their band for sure, the earliest first."""
+        found = [f for f in self.of(*signals) if f.out_since is not None and abs(f.score) >= 1.0]
+        return sorted(found, key=lambda f: (f.out_since or 0, -abs(f.score)))
 
-    @cached_property
-    def loss_index(self) -> int | None:
-        """Index of the first record since the onset at which the loss itself stood out."""
-        if self.peak is None:
+    def now(self, *signals: str) -> list[SignalFacts]:
+        """Those of them that left their band in the first record of the incident."""
+        last = self.e.onset_step + self.every
+        return [f for f in self.out(*signals) if f.out_since is not None and f.out_since <= last]
+
+    def led_by(self, *signals: str) -> bool:
+        """Whether the first signal out was one of these."""
+        return split_name(self.e.leading_signal)[0] in signals
+
+    def lead(self, facts: SignalFacts) -> float | None:
+        """Steps from when a signal left its band to when the loss did; None if the loss stayed."""
+        if facts.out_since is None or self.loss.step is None:
             return None
-        least = max(5.0 * self.noise, min(GONE * self.peak, 0.5))
-        return next((i for i, x in enumerate(self.excess) if x >= least), None)
+        return float(self.loss.step - facts.out_since)
+
+    @staticmethod
+    def ratio(facts: SignalFacts) -> float | None:
+        """Extreme over level before, for a positive signal; None where that means nothing."""
+        if not (math.isfinite(facts.before) and math.isfinite(facts.extreme)):
+            return None
+        if facts.before <= 0.0 or facts.extreme < 0.0:
+            return None
+        ratio = facts.extreme / facts.before
+        return ratio if math.isfinite(ratio) else None
+
+    # ---- what moved first -----------------------------------------------------------------------
 
     @cached_property
-    def loss_step(self) -> int | None:
-        """Its step."""
-        if self.loss_index is None or self.loss_index >= len(self.e.steps_after):
-            return None
-        return self.e.steps_after[self.loss_index]
+    def loss_now(self) -> bool:
+        """Whether the loss itself moved, up or down, in the first record."""
+        found = [s for s in (self.loss.above, self.loss.below) if s is not None]
+        steps = [self.e.steps_after[s.begin] for s in found if s.begin < len(self.e.steps_after)]
+        return any(step <= self.e.onset_step + self.every for step in steps)
 
     @cached_property
-    def stood_out(self) -> bool:
-        """Whether the loss left its level at all."""
-        return self.loss_index is not None
+    def forward_now(self) -> bool:
+        """Whether the forward pass of the first record was off."""
+        return self.loss_now or bool(self.now(*FORWARD))
 
     @cached_property
-    def sudden(self) -> bool | None:
-        """Whether the loss was at 60 % of its peak in the first record that stood out."""
-        if self.loss_index is None or self.peak is None:
-            return None
-        return self.excess[self.loss_index] >= 0.6 * self.peak
+    def backward_now(self) -> bool:
+        """Whether its gradient, or Adam's view of it, was off."""
+        return bool(self.now(*BACKWARD))
 
     @cached_property
-    def rise(self) -> int | None:
-        """Records from the first that stood out to 70 % of the peak."""
-        if self.loss_index is None or self.peak is None:
-            return None
-        later = range(self.loss_index, len(self.excess))
-        top = next(i for i in later if self.excess[i] >= 0.7 * self.peak)
-        return top - self.loss_index
+    def nonfinite(self) -> list[SignalFacts]:
+        """Signals that were not finite, the earliest first."""
+        known = [*self.e.scalars.values(), *self.e.places.values()]
+        if self.e.loss is not None:
+            known.append(self.e.loss)
+        broken = [f for f in known if f.nonfinite_step is not None]
+        return sorted(broken, key=lambda f: f.nonfinite_step or 0)
 
     @cached_property
-    def high(self) -> int | None:
-        """Records from the first that stood out on until the loss was back for good."""
-        if self.loss_index is None or self.peak is None:
-            return None
-        edge = max(GONE * self.peak, 3.0 * self.noise)
-        out = [i for i, x in enumerate(self.excess) if x >= edge]
-        return out[-1] - self.loss_index + 1 if out else 0
+    def forward_finite(self) -> bool:
+        """Whether loss and log-sum-exp were finite where another signal was not."""
+        names = {split_name(f.name)[0] for f in self.nonfinite}
+        return bool(names) and not names & {"loss", *FORWARD}
 
     @cached_property
-    def back(self) -> bool:
-        """Whether the newest losses are back: at least two records under the edge."""
-        if self.loss_index is None or self.high is None:
-            return False
-        return len(self.excess) - (self.loss_index + self.high) >= 2
+    def share_out(self) -> tuple[float, int, int] | None:
+        """Share of the places whose gradient norm left its band, with both numbers."""
+        out, of = self.e.place_count.get("grad_norm", (0, 0))
+        return (out / of, out, of) if of > 1 else None
 
-    @cached_property
-    def cliff(self) -> float | None:
-        """How abruptly it ended: share of the excess that went with one record."""
-        if not self.back or self.loss_index is None or self.high is None or self.peak is None:
-            return None
-        end = self.loss_index + self.high
-        plateau = median(self.excess[self.loss_index : end])
-        after = median(self.excess[end : end + 3])
-        last = self.excess[end - 1]
-        if plateau <= 0.0:
-            return None
-        return max(0.0, (last - after) / plateau)
-
-    @cached_property
-    def flat(self) -> float | None:
-        """Relative spread of the excess while it was high; small on a plateau."""
-        if self.loss_index is None or not self.high or self.high < 4:
-            return None
-        values = [x for x in self.excess[self.loss_index : self.loss_index + self.high]]
-        if not all(map(math.isfinite, values)) or median(values) <= 0.0:
-            return None
-        middle = median(values)
-        return median([abs(x - middle) for x in values]) / middle
-
-    @cached_property
-    def to_uniform(self) -> bool:
-        """Whether a loss that had learned is back at that of a uniform guess."""
-        e = self.e
-        if e.uniform is None or self.level is None or self.peak is None:
-            return False
-        reached = self.level + self.peak
-        return self.level < e.uniform - 2.0 and abs(reached - e.uniform) <= NEAR_UNIFORM
-
-    @cached_property
-    def impossible(self) -> str | None:
-        """Why the updates cannot have done it; None if they can, or nothing is known."""
-        e = self.e
-        if self.peak is None or self.loss_index is None or self.level is None:
-            return None
-        if self.peak < IMPOSSIBLE_NATS or not self.sudden:
-            return None
-        rates = [r for r in (e.rate_before, e.rate_at) if r is not None and math.isfinite(r)]
-        if not rates:
-            return None
-        moved = max(rates) * max(1.0, e.record_every)
-        if moved > STILL_RATE:
-            return None
-        return (
-            f"the loss moved by {self.peak:.3g} nats at a learning rate of {max(rates):.2g}: "
-            "an Adam step changes each weight by about the rate, so no update did this"
-        )
-
-    # ---- the rate -------------------------------------------------------------------------------
+    # ---- rate and restart -----------------------------------------------------------------------
 
     @cached_property
     def jump(self) -> tuple[int, float | None] | None:
         """Step and factor of the newest jump of the rate in the 60 records before the onset."""
-        e, every = self.e, max(1.0, self.e.record_every)
-        last = e.onset_interval[1] + every
-        near = [(at, by) for at, by in e.rate_jumps if last - SOON * every <= at <= last]
+        e = self.e
+        last = e.onset_interval[1] + self.every
+        first = last - SOON * self.every
+        near = [(at, by) for at, by in e.rate_jumps if first <= at <= last]
         if near:
             return near[-1]
         at = e.rate_jump_step
-        if at is None or not last - SOON * every <= at <= last:
+        if at is None or not first <= at <= last:
             return None
         by = None
         if e.rate_before and e.rate_at is not None and math.isfinite(e.rate_at / e.rate_before):
@@ -198,50 +153,6 @@ class Picture:
         ratio = at / self.e.rate_earlier
         return ratio if math.isfinite(ratio) else None
 
-    # ---- other signals --------------------------------------------------------------------------
-
-    def scalar(self, name: str) -> SignalFacts | None:
-        """Facts of a scalar signal that was seen before the onset."""
-        facts = self.e.scalars.get(name)
-        return facts if facts is not None and facts.records > 0 else None
-
-    def recorded(self, *names: str) -> bool:
-        """Whether any of the signals is recorded, as a total or by place."""
-        return any(name in self.e.scalars or name in self.e.place_count for name in names)
-
-    def of(self, signal: str) -> list[SignalFacts]:
-        """Facts of a signal wherever it stood out: the total first, then its places."""
-        total = self.scalar(signal)
-        places = [f for name, f in self.e.places.items() if split_name(name)[0] == signal]
-        return ([] if total is None else [total]) + places
-
-    def strongest(self, signals: Iterable[str], *, above: bool = True) -> SignalFacts | None:
-        """The fact that is furthest out (above its course, or on either side) among signals."""
-        found = [f for name in signals for f in self.of(name) if f.out_since is not None]
-        if above:
-            found = [f for f in found if f.score > 0.0]
-        return max(found, key=lambda f: abs(f.score), default=None)
-
-    def lead(self, facts: SignalFacts) -> int | None:
-        """Steps from when a signal left its band to when the loss did; None if the loss stayed."""
-        if facts.out_since is None or self.loss_step is None:
-            return None
-        return self.loss_step - facts.out_since
-
-    def ratio(self, facts: SignalFacts) -> float | None:
-        """Extreme over level before, for a positive signal; None where that means nothing."""
-        if not (math.isfinite(facts.before) and math.isfinite(facts.extreme)):
-            return None
-        if facts.before <= 0.0 or facts.extreme < 0.0:
-            return None
-        return facts.extreme / facts.before
-
-    @cached_property
-    def share_out(self) -> tuple[float, int, int] | None:
-        """Share of the places whose gradient norm left its band, with both numbers."""
-        out, of = self.e.place_count.get("grad_norm", (0, 0))
-        return (out / of, out, of) if of > 1 else None
-
     @cached_property
     def from_restart(self) -> int | None:
         """Steps from the newest restart to the onset; None without one before it."""
@@ -253,15 +164,33 @@ class Picture:
     @cached_property
     def at_restart(self) -> bool:
         """Whether the trouble began with the first records of a restart."""
-        return self.from_restart is not None and self.from_restart <= 3 * max(
-            1.0, self.e.record_every
-        )
+        return self.from_restart is not None and self.from_restart <= 3 * self.every
 
     @cached_property
-    def nonfinite(self) -> list[SignalFacts]:
-        """Signals that were not finite, the earliest first."""
-        known = [*self.e.scalars.values(), *self.e.places.values()]
-        if self.e.loss is not None:
-            known.append(self.e.loss)
-        broken = [f for f in known if f.nonfinite_step is not None]
-        return sorted(broken, key=lambda f: f.nonfinite_step or 0)
+    def young(self) -> bool:
+        """Whether the run is seen from its start and had made at most 200 steps."""
+        return self.e.first_step <= 2 and self.e.onset_step - self.e.first_step <= 200
+
+    # ---- impossible steps -----------------------------------------------------------------------
+
+    @cached_property
+    def to_uniform(self) -> bool:
+        """Whether a loss that had learned is back at that of a uniform guess."""
+        uniform, level, above = self.e.uniform, self.loss.level, self.loss.above
+        if uniform is None or level is None or above is None:
+            return False
+        return level < uniform - 2.0 and abs(level + above.peak - uniform) <= NEAR_UNIFORM
+
+    @cached_property
+    def impossible(self) -> str | None:
+        """Why the updates cannot have done it; None if they can, or nothing is known."""
+        e, above = self.e, self.loss.above
+        if above is None or above.peak < IMPOSSIBLE_NATS or not self.loss.sudden:
+            return None
+        rates = [r for r in (e.rate_before, e.rate_at) if r is not None and math.isfinite(r)]
+        if not rates or max(rates) * self.every > STILL_RATE:
+            return None
+        return (
+            f"the loss moved by {above.peak:.3g} nats at a learning rate of {max(rates):.2g}: "
+            "an Adam step changes each weight by about the rate, so no update did this"
+        )

@@ -2,17 +2,19 @@
 
 from surefoot.detect.causes._picture import Picture
 from surefoot.detect.causes._weighing import FAIR, STRONG, WEAK, Balance, factor
-from surefoot.detect.evidence import Evidence, Hypothesis
+from surefoot.detect.evidence import Evidence, Hypothesis, SignalFacts
 
 CAUSE = "attention-growth"
 EXPERIMENT = (
     "rewind to the checkpoint before the growth and go on with QK-clip at 100 (or QK-norm from the "
     "start of a new run): if the loss holds on the same data, it was the attention logits"
 )
+SIGNAL = "attention_logit_max"
 HIGH = 50.0
 """A logit of 50 leaves e^-50 for a key that is 50 lower: one-hot in fp32."""
-LOW = 20.0
-LONG = 20
+GROWS = 3
+"""Records over which it must have gone on growing: a jump is an effect of something else."""
+LONG = 8
 
 
 def weigh(evidence: Evidence) -> Hypothesis:
@@ -24,38 +26,42 @@ def weigh(evidence: Evidence) -> Hypothesis:
     """
     p = Picture(evidence)
     scale = Balance(CAUSE, EXPERIMENT, prior=-WEAK)
-    known = p.of("attention_logit_max")
+    known = p.of(SIGNAL)
     if not known:
-        scale.add(-WEAK, "attention_logit_max is not recorded")
+        scale.add(-WEAK, f"{SIGNAL} is not recorded")
         return scale.result()
-    top = max(known, key=lambda f: f.extreme)
-    if top.extreme <= LOW and top.before <= LOW:
-        scale.add(-STRONG, f"the largest attention logit was {top.extreme:.3g}")
-        return scale.result()
-    grown = max(known, key=lambda f: f.trend)
-    if grown.trend >= 4.0:
-        scale.add(
-            FAIR, f"{grown.name} grew before the onset, by {grown.trend:.2g} noise units in 100"
-        )
-    if top.before >= HIGH:
-        scale.add(STRONG, f"{top.name} already stood at {top.before:.3g} before the onset")
-    out = [f for f in known if f.score >= 1.0 and f.out_since is not None]
-    if out:
-        first = min(out, key=lambda f: f.out_since or 0)
-        lead = p.lead(first)
-        ratio = p.ratio(first)
-        rose = "" if ratio is None else f" ({factor(ratio)} to {first.extreme:.3g})"
-        if lead is None or lead >= LONG:
-            text = "" if lead is None else f", {lead} steps before the loss"
-            scale.add(STRONG, f"{first.name} left its course{text}{rose}")
-        elif lead > 0:
-            scale.add(FAIR, f"{first.name} left its course {lead} steps before the loss{rose}")
-        else:
-            scale.add(-WEAK, f"{first.name} stood out with the loss, not before it{rose}")
-    if p.e.leading_signal.startswith("attention_logit_max"):
+    grown = [f for f in p.out(SIGNAL) if f.score > 0.0]
+    slow = [f for f in grown if f.extreme_step - (f.out_since or 0) >= GROWS * p.every]
+    if slow:
+        _growth(p, scale, slow[0])
+    elif grown:
+        scale.add(-WEAK, f"{grown[0].name} jumped in one record, with the rest")
+    else:
+        low = p.out(SIGNAL)
+        scale.add(-FAIR, f"{low[0].name} fell" if low else f"{known[0].name} kept its course")
+    top = max(f.before for f in known)
+    if top >= HIGH:
+        scale.add(FAIR, f"the largest attention logit already stood at {top:.3g} before the onset")
+    if p.led_by(SIGNAL) and (slow or p.e.code == "SPK005"):
         scale.add(FAIR, f"it led: {p.e.leading_signal} was the first signal out")
+    if p.young:
+        scale.add(-FAIR, f"step {p.e.onset_step} is early in the run: growth takes its time")
     if p.at_restart:
         scale.add(-FAIR, "it began at a restart")
-    if p.sudden and p.back and (p.high or 0) <= 3:
-        scale.add(-FAIR, f"the loss jumped in one record and was back after {p.high}")
+    if p.loss.brief:
+        scale.add(-FAIR, f"the loss was back after {len(p.loss.above or ())} records")
     return scale.result()
+
+
+def _growth(p: Picture, scale: Balance, first: SignalFacts) -> None:
+    lead, ratio = p.lead(first), p.ratio(first)
+    rose = "" if ratio is None else f" ({factor(ratio)} to {first.extreme:.3g})"
+    took = first.extreme_step - (first.out_since or 0)
+    if lead is None:
+        scale.add(STRONG, f"{first.name} grew for {took} steps{rose}, the loss kept its course")
+    elif lead >= LONG * p.every:
+        scale.add(STRONG, f"{first.name} left its course {lead:.0f} steps before the loss{rose}")
+    elif lead > 0:
+        scale.add(FAIR, f"{first.name} left its course {lead:.0f} steps before the loss{rose}")
+    else:
+        scale.add(-FAIR, f"{first.name} grew with or after the loss, not before it{rose}")

@@ -1,6 +1,6 @@
 """One batch of bad data: the loss jumps in a single record, everywhere at once, and comes back."""
 
-from surefoot.detect.causes._picture import Picture
+from surefoot.detect.causes._picture import BACKWARD, FORWARD, UPDATES, Picture
 from surefoot.detect.causes._weighing import FAIR, STRONG, WEAK, Balance
 from surefoot.detect.evidence import Evidence, Hypothesis
 
@@ -9,7 +9,7 @@ EXPERIMENT = (
     "from the checkpoint before, run the same steps twice: with the same batch, and with that "
     "batch left out; if only the first spikes it was the batch (if neither, hardware)"
 )
-BRIEF = 3
+LASTS = 12
 
 
 def weigh(evidence: Evidence) -> Hypothesis:
@@ -25,57 +25,55 @@ def weigh(evidence: Evidence) -> Hypothesis:
     _shape(p, scale)
     _timing(p, scale)
     share = p.share_out
-    if share is not None and p.stood_out:
+    if share is not None and p.backward_now:
         if share[0] >= 0.5:
             scale.add(WEAK, f"the gradient stood out in {share[1]} of {share[2]} places")
-        elif share[0] < 0.15:
-            scale.add(-FAIR, f"the gradient stood out in {share[1]} of {share[2]} places only")
+        elif share[1] == 1:
+            scale.add(-WEAK, f"the gradient stood out in 1 of {share[2]} places only")
     if p.at_restart:
         scale.add(-FAIR, "it began at a restart")
-    if p.impossible and not p.back:
+    if p.jump is not None:
+        scale.add(-FAIR, f"the learning rate jumped at step {p.jump[0]}")
+    if p.impossible and not p.loss.back:
         scale.add(-STRONG, "one batch does not raise the losses after it at such a rate")
     if p.nonfinite:
         scale.add(-WEAK, f"{p.nonfinite[0].name} was not finite")
+    if p.e.scale_before and p.e.scale_last and p.e.scale_last < p.e.scale_before / 2:
+        scale.add(-WEAK, "the loss scale fell")
     return scale.result()
 
 
 def _shape(p: Picture, scale: Balance) -> None:
-    if not p.stood_out:
-        scale.add(-FAIR, "the loss itself never left its course")
-        return
-    if p.sudden:
-        scale.add(WEAK, f"the loss rose by {p.peak:.3g} nats in one record")
-    else:
-        scale.add(-FAIR, f"the loss took {p.rise} records to rise")
-    if p.back and p.high is not None:
-        if p.high <= BRIEF:
-            scale.add(FAIR, f"it was back after {p.high} record{'s' if p.high != 1 else ''}")
-        elif p.high <= 12:
-            scale.add(-WEAK, f"it stayed high for {p.high} records")
-        else:
-            scale.add(-STRONG, f"it stayed high for {p.high} records")
-    elif len(p.excess) > 12:
-        scale.add(-STRONG, f"it is not back after {len(p.excess)} records")
+    above, below = p.loss.above, p.loss.below
+    if above is not None:
+        if p.loss.brief:
+            scale.add(
+                FAIR + WEAK,
+                f"the loss rose by {above.peak:.3g} nats in one record and was back after "
+                f"{len(above)}",
+            )
+        elif len(above) > LASTS:
+            scale.add(-STRONG, f"the loss stayed up for {len(above)} records")
+        elif not p.loss.sudden:
+            scale.add(-FAIR, f"the loss took {p.loss.rise} records to rise")
+    if below is not None and len(below) > 4:
+        scale.add(-FAIR, f"the loss ran {below.height:.2g} nats low for {len(below)} records")
+    if above is None and below is None:
+        scale.add(-WEAK, "the loss itself kept its course")
 
 
 def _timing(p: Picture, scale: Balance) -> None:
-    grad = p.scalar("grad_norm")
-    if grad is not None and grad.out_since is not None and p.loss_step is not None:
-        lead = p.lead(grad) or 0
-        if lead == 0:
-            scale.add(WEAK, "loss and gradient norm left their course in the same record")
-        elif lead > 0:
-            scale.add(-STRONG, f"the gradient norm left its course {lead} steps before the loss")
-    earlier = [
+    if p.forward_now and p.backward_now:
+        scale.add(FAIR, "forward pass and gradient left their course in the same record")
+    elif p.backward_now and p.of(*FORWARD):
+        scale.add(-WEAK, "the gradient left its course with the forward pass as ever")
+    lasting = [
         f
-        for name in ("adam_rms", "attention_logit_max", "update_ratio", "update_rms", "log_z")
-        for f in p.of(name)
-        if (p.lead(f) or 0) > 0 and abs(f.score) >= 1.0
+        for f in p.now(*FORWARD, *BACKWARD, *UPDATES)
+        if abs(f.extreme_step - (f.out_since or 0)) > 4 * p.every
     ]
+    if len(lasting) >= 2:
+        scale.add(-FAIR, f"{lasting[0].name} went on moving to step {lasting[0].extreme_step}")
+    earlier = [f for f in p.out(*FORWARD, *BACKWARD, *UPDATES) if (p.lead(f) or 0) > p.every]
     if earlier:
-        first = min(earlier, key=lambda f: f.out_since or 0)
-        scale.add(-STRONG, f"{first.name} left its course {p.lead(first)} steps before the loss")
-    if p.jump is not None:
-        scale.add(-FAIR, f"the learning rate jumped at step {p.jump[0]}")
-    if p.e.scale_before and p.e.scale_last and p.e.scale_last < p.e.scale_before / 2:
-        scale.add(-WEAK, "the loss scale fell")
+        scale.add(-FAIR, f"{earlier[0].name} left its course {p.lead(earlier[0]):.0f} steps before")

@@ -1,6 +1,6 @@
-"""A stretch of bad data: the loss stands on a raised level, and drops when the stretch ends."""
+"""A stretch of bad data: the loss stands on another level, and leaves it when the stretch ends."""
 
-from surefoot.detect.causes._picture import Picture
+from surefoot.detect.causes._picture import BACKWARD, FORWARD, Picture
 from surefoot.detect.causes._weighing import FAIR, STRONG, WEAK, Balance
 from surefoot.detect.evidence import Evidence, Hypothesis
 
@@ -15,38 +15,47 @@ SEVERAL = 4
 def weigh(evidence: Evidence) -> Hypothesis:
     """The weight of a corrupted or foreign region of the data.
 
-    The weights are sound, so the loss is raised from the first record of the region, by about the
-    same in each, and falls within one record when the region ends; other text has another loss
-    level, gradient norm and log-sum-exp, all from the same record on.
+    The weights are sound, so the loss is on another level from the first record of the region, by
+    about the same in each, and leaves it within one record when the region ends; other text has
+    another gradient norm and log-sum-exp, too, all from the same record on. Repeated or easy text
+    lowers the loss.
     """
     p = Picture(evidence)
     scale = Balance(CAUSE, EXPERIMENT)
-    if not p.stood_out or p.high is None:
-        scale.add(-FAIR, "the loss itself never left its course")
-        return scale.result()
-    if p.sudden or (p.rise is not None and p.rise <= 3):
-        scale.add(WEAK, f"the loss rose by {p.peak:.3g} nats within {(p.rise or 0) + 1} records")
-    else:
-        scale.add(-FAIR, f"the loss took {p.rise} records to rise")
-    if p.high >= SEVERAL:
-        _plateau(p, scale)
-    elif p.back:
-        scale.add(-FAIR, f"it was back after {p.high} records")
+    above, below = p.loss.above, p.loss.below
+    if above is None and below is None:
+        scale.add(-FAIR, "the loss itself kept its course")
+    if above is not None:
+        _raised(p, scale, len(above))
+    if below is not None and len(below) >= SEVERAL:
+        scale.add(
+            FAIR, f"the loss ran {below.height:.2g} nats low for {len(below)} records: easy text"
+        )
+    if p.forward_now and p.backward_now:
+        scale.add(WEAK, "forward pass and gradient left their course in the same record")
+    elif p.backward_now and not p.forward_now and p.of(*FORWARD):
+        scale.add(-WEAK, "the gradient left its course with the forward pass as ever")
     _against(p, scale)
     return scale.result()
 
 
-def _plateau(p: Picture, scale: Balance) -> None:
-    flat, cliff = p.flat, p.cliff
-    if flat is not None and flat <= 0.25:
-        scale.add(FAIR, f"it stood on one raised level for {p.high} records")
-    elif flat is not None and flat > 0.5:
-        scale.add(-WEAK, f"it did not keep one level while it was raised, {p.high} records")
-    if cliff is not None:
-        if cliff >= 0.6:
-            scale.add(STRONG, f"it ended within one record: {cliff:.0%} of the rise went at once")
-        elif cliff < 0.3 and (p.high or 0) >= 8:
-            scale.add(-FAIR, "it faded slowly, as weights heal")
+def _raised(p: Picture, scale: Balance, length: int) -> None:
+    assert p.loss.above is not None
+    height = p.loss.above.height
+    if length < SEVERAL:
+        scale.add(-FAIR, f"it was back after {length} record{'s' if length != 1 else ''}")
+        return
+    if p.loss.sudden:
+        scale.add(WEAK, f"the loss was up by {height:.3g} nats from the first record on")
+    elif p.loss.rise > 3:
+        scale.add(-WEAK, f"the loss took {p.loss.rise} records to rise")
+    if p.loss.flat:
+        scale.add(FAIR, f"it stood on one raised level for {length} records")
+    elif p.loss.fades:
+        scale.add(-WEAK, "it faded slowly, as weights heal")
+    cliff = p.loss.cliff
+    if cliff is not None and cliff >= 0.5:
+        scale.add(FAIR, f"it ended within a record: {cliff:.0%} of the rise went at once")
 
 
 def _against(p: Picture, scale: Balance) -> None:
@@ -54,11 +63,10 @@ def _against(p: Picture, scale: Balance) -> None:
         scale.add(-FAIR, "it began at a restart")
     if p.jump is not None:
         scale.add(-STRONG, f"the learning rate jumped at step {p.jump[0]}")
-    for name in ("adam_rms", "attention_logit_max", "update_ratio", "grad_norm"):
-        facts = p.scalar(name)
-        lead = None if facts is None else p.lead(facts)
-        if facts is not None and lead is not None and lead > 0 and facts.score >= 1.0:
-            scale.add(-FAIR, f"{name} left its course {lead} steps before the loss")
-            break
+    if p.impossible and p.to_uniform:
+        scale.add(-STRONG, "the loss is that of fresh weights, at a rate that moves nothing")
+    earlier = [f for f in p.out(*FORWARD, *BACKWARD) if (p.lead(f) or 0) > 3 * p.every]
+    if earlier:
+        scale.add(-FAIR, f"{earlier[0].name} left its course {p.lead(earlier[0]):.0f} steps before")
     if p.nonfinite:
         scale.add(-WEAK, f"{p.nonfinite[0].name} was not finite")

@@ -2,9 +2,9 @@
 
 import math
 
-from surefoot.detect.causes._picture import Picture
+from surefoot.detect.causes._picture import BACKWARD, FORWARD, UPDATES, Picture
 from surefoot.detect.causes._weighing import DECISIVE, FAIR, STRONG, WEAK, Balance, factor
-from surefoot.detect.evidence import Evidence, Hypothesis, SignalFacts
+from surefoot.detect.evidence import Evidence, Hypothesis
 from surefoot.records import split_name
 
 CAUSE = "hardware"
@@ -12,8 +12,9 @@ EXPERIMENT = (
     "from the checkpoint before, run the same batch twice on this machine and once on another: "
     "bits that differ between runs are the machine's; compare weights and moments across replicas"
 )
-ABSURD = 1000.0
+ABSURD = 100.0
 LOUD = 5.0
+JUMPED = 0.05
 
 
 def weigh(evidence: Evidence) -> Hypothesis:
@@ -32,9 +33,10 @@ def weigh(evidence: Evidence) -> Hypothesis:
             DECISIVE,
             f"the gradient became exactly 0 in {len(p.e.zero_grad_places)} places ({places})",
         )
-    _places(p, scale)
+    _alone(p, scale)
     _magnitude(p, scale)
-    _shape(p, scale)
+    _weights(p, scale)
+    _order(p, scale)
     if p.at_restart:
         scale.add(-FAIR, "it began at a restart")
     if p.jump is not None:
@@ -44,68 +46,69 @@ def weigh(evidence: Evidence) -> Hypothesis:
     return scale.result()
 
 
-def _places(p: Picture, scale: Balance) -> None:
-    """One place alone in the first record of it."""
-    onset = p.e.onset_interval[1]
-    early = [
-        f
-        for f in p.e.places.values()
-        if f.out_since is not None and f.out_since <= onset and abs(f.score) >= 1.0
-    ]
+def _alone(p: Picture, scale: Balance) -> None:
+    """One place alone, loudly, in the first record of it."""
+    early = [f for f in p.now(*BACKWARD, *UPDATES, "param_norm") if "@" in f.name]
     names = {split_name(f.name)[1] for f in early}
     counts = [of for _, of in p.e.place_count.values()]
     if len(names) != 1 or not counts or max(counts) < 4:
         return
     ratios = [ratio for ratio in map(p.ratio, early) if ratio is not None and ratio > 0.0]
     worst = max((max(r, 1.0 / r) for r in ratios), default=1.0)
-    where = f"it began in one place alone: {next(iter(names))}, of {max(counts)}"
     if worst >= LOUD:
-        scale.add(STRONG, f"{where}, by {factor(worst)}")
-    elif max(abs(f.score) for f in early) >= 2.0:
-        scale.add(WEAK, where)
+        scale.add(
+            STRONG,
+            f"it began in one place alone: {next(iter(names))}, of {max(counts)}, "
+            f"by {factor(worst)}",
+        )
 
 
 def _magnitude(p: Picture, scale: Balance) -> None:
-    known = [*p.e.scalars.values(), *p.e.places.values()]
-    norms = ("param_norm", "grad_norm", "update_rms", "update_ratio", "adam_rms")
-    worst: tuple[float, SignalFacts] | None = None
-    for facts in known:
-        if split_name(facts.name)[0] not in norms or facts.score < 1.0:
-            continue
+    loud = []
+    for facts in p.now("grad_norm", "adam_rms", "param_norm", *UPDATES):
         ratio = p.ratio(facts)
-        if ratio is not None and (worst is None or ratio > worst[0]):
-            worst = ratio, facts
-    if worst is not None and worst[0] >= ABSURD and worst[1].out_since == worst[1].extreme_step:
-        scale.add(
-            FAIR, f"{worst[1].name} was {factor(worst[0])} its course in the first record of it"
-        )
-    weights = [f for f in p.of("param_norm") if f.score >= 1.0 and f.out_since is not None]
-    for facts in weights:
+        if ratio is not None and facts.score > 0.0:
+            loud.append((ratio, facts.name))
+    if loud and max(loud)[0] >= ABSURD:
+        scale.add(FAIR + WEAK, f"{max(loud)[1]} was {factor(max(loud)[0])} its course at once")
+
+
+def _weights(p: Picture, scale: Balance) -> None:
+    """Weights that changed by more than their update can have made."""
+    for facts in p.now("param_norm"):
         at = facts.at_onset if math.isfinite(facts.at_onset) else facts.extreme
-        if facts.before > 0.0 and at / facts.before >= 1.05 and facts.out_since == p.e.onset_step:
-            scale.add(
-                STRONG,
-                f"{facts.name} jumped by {at / facts.before - 1.0:.1%} in one record",
-            )
-            break
+        grown = at / facts.before - 1.0 if facts.before > 0.0 else 0.0
+        if abs(grown) >= JUMPED:
+            scale.add(STRONG + WEAK, f"{facts.name} jumped by {grown:+.1%} in one record")
+            return
+    broken = [f for f in p.nonfinite if split_name(f.name)[0] == "param_norm"]
+    if broken:
+        scale.add(
+            STRONG, f"{broken[0].name} was not finite at step {broken[0].nonfinite_step}: weights"
+        )
 
 
-def _shape(p: Picture, scale: Balance) -> None:
+def _order(p: Picture, scale: Balance) -> None:
     if p.impossible:
         scale.add(FAIR, p.impossible)
-    grad = p.scalar("grad_norm")
-    if (
-        grad is not None
-        and grad.out_since is not None
-        and grad.score >= 1.0
-        and grad.extreme_step == grad.out_since
-    ):
-        lead = p.lead(grad)
-        if lead is None:
-            scale.add(FAIR, "the gradient norm jumped for one record, the loss did not")
-    if p.sudden and not p.back and len(p.excess) > 12 and not p.at_restart:
+    if p.forward_finite and p.e.scale_before is None:
         scale.add(
-            WEAK, "the loss rose in one record and stayed: the weights, not the batch, changed"
+            STRONG + WEAK,
+            f"{p.nonfinite[0].name} was not finite from a finite forward pass, with no loss scale",
         )
-    if p.sudden and p.back and (p.high or 0) <= 3:
-        scale.add(-WEAK, f"the loss was back after {p.high} records: the weights are sound")
+    elif p.nonfinite and p.e.scale_before is None and not p.out(*FORWARD, *BACKWARD, *UPDATES):
+        scale.add(FAIR + WEAK, "values were not finite at once, with nothing before")
+    share = p.share_out
+    if p.now("grad_norm") and not p.forward_now and p.of(*FORWARD) and share is not None:
+        if share[0] <= 0.25:
+            scale.add(
+                FAIR,
+                f"the gradient jumped in {share[1]} of {share[2]} places, the forward pass was "
+                "as ever",
+            )
+    elif p.now(*UPDATES) and not p.backward_now and not p.forward_now and p.jump is None:
+        scale.add(FAIR, "the update was off with gradient and forward pass as ever: a moment")
+    if p.loss.above is not None and p.loss.sudden and p.loss.fades and not p.at_restart:
+        scale.add(WEAK, "the loss rose in one record and faded slowly: the weights changed")
+    if p.loss.brief:
+        scale.add(-WEAK, "the loss was back at once: the weights are sound")

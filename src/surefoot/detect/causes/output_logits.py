@@ -14,7 +14,9 @@ EXPERIMENT = (
     "an optimizer reset or less weight decay is known not to help"
 )
 LOG_Z = ("log_z", "log_z_abs_max", "z_loss")
-LONG = 10
+DRIFTS = 2
+LONG = 8
+GROWN = 1.3
 _HEAD = re.compile(r"(lm_?head|^head|output_?(proj|layer|embed)|unembed|logits?)", re.IGNORECASE)
 
 
@@ -27,43 +29,46 @@ def weigh(evidence: Evidence) -> Hypothesis:
     """
     p = Picture(evidence)
     scale = Balance(CAUSE, EXPERIMENT, prior=-WEAK)
-    known = [f for name in LOG_Z for f in p.of(name)]
-    _drift(p, scale, known)
     heads = _heads(p)
-    _norms(p, scale, heads)
+    known = p.of(*LOG_Z)
     if not known and not heads:
         scale.add(-WEAK, "neither log_z nor the norm of the head is recorded")
+    if known:
+        _drift(p, scale)
+    _norms(p, scale, heads)
+    if p.led_by(*LOG_Z):
+        scale.add(FAIR, f"it led: {p.e.leading_signal} was the first signal out")
     if p.at_restart:
-        scale.add(-FAIR, "it began at a restart")
-    if p.sudden and p.back and (p.high or 0) <= 3:
-        scale.add(-FAIR, f"the loss jumped in one record and was back after {p.high}")
+        scale.add(-STRONG, "it began at a restart")
+    if p.loss.brief:
+        scale.add(-FAIR, f"the loss was back after {len(p.loss.above or ())} records")
     return scale.result()
 
 
-def _drift(p: Picture, scale: Balance, known: list[SignalFacts]) -> None:
-    if not known:
-        return
-    grown = max(known, key=lambda f: abs(f.trend))
-    if abs(grown.trend) >= 4.0:
-        scale.add(
-            FAIR, f"{grown.name} drifted before the onset, {grown.trend:+.2g} noise units in 100"
-        )
-    out = [f for f in known if abs(f.score) >= 1.0 and f.out_since is not None]
+def _drift(p: Picture, scale: Balance) -> None:
+    out = p.out(*LOG_Z)
     if not out:
-        scale.add(-WEAK, f"{known[0].name} kept its course")
+        scale.add(-WEAK, f"{p.of(*LOG_Z)[0].name} kept its course")
         return
-    first = min(out, key=lambda f: f.out_since or 0)
-    lead = p.lead(first)
+    first = out[0]
     moved = f" ({first.before:.3g} to {first.extreme:.3g})"
-    if lead is None or lead >= LONG:
-        text = "" if lead is None else f", {lead} steps before the loss"
-        scale.add(STRONG, f"{first.name} left its course{text}{moved}")
-    elif lead > 0:
-        scale.add(WEAK, f"{first.name} left its course {lead} steps before the loss{moved}")
+    lead = p.lead(first)
+    jumped = first.extreme_step - (first.out_since or 0) < DRIFTS * p.every
+    if lead is None and not p.loss_now:
+        others = [f for f in p.now(*_OTHERS) if abs(f.score) >= abs(first.score)]
+        if others:
+            scale.add(-WEAK, f"{others[0].name} left its course further, at the same time")
+        else:
+            scale.add(STRONG, f"{first.name} left its course{moved}, the loss kept its")
+    elif lead is not None and lead >= LONG * p.every:
+        scale.add(STRONG, f"{first.name} left its course {lead:.0f} steps before the loss{moved}")
+    elif lead is not None and lead > p.every and not jumped:
+        scale.add(WEAK, f"{first.name} left its course {lead:.0f} steps before the loss{moved}")
     else:
-        scale.add(-WEAK, f"{first.name} stood out with the loss, not before it{moved}")
-    if split_name(p.e.leading_signal)[0] in LOG_Z:
-        scale.add(WEAK, f"it led: {p.e.leading_signal} was the first signal out")
+        scale.add(-FAIR, f"{first.name} stood out with the loss, not before it{moved}")
+
+
+_OTHERS = ("grad_norm", "adam_rms", "update_rms", "update_ratio", "attention_logit_max")
 
 
 def _heads(p: Picture) -> list[SignalFacts]:
@@ -79,18 +84,20 @@ def _heads(p: Picture) -> list[SignalFacts]:
 
 
 def _norms(p: Picture, scale: Balance, heads: list[SignalFacts]) -> None:
+    others = [
+        f
+        for name, f in p.e.scalars.items()
+        if "norm" in name and "grad" not in name and f not in heads
+    ]
     for facts in heads:
-        ratio = p.ratio(facts)
-        grown = facts.trend >= 4.0 or (ratio is not None and ratio >= 1.5 and facts.score > 0.0)
-        if not grown:
+        last = facts.last if facts.out_since is None else facts.extreme
+        ratio = last / facts.before if facts.before > 0.0 else 1.0
+        calm = [f for f in others if abs(f.trend) < 0.2 * abs(facts.trend)]
+        grown = facts.trend >= 4.0 and len(calm) == len(others)
+        if not grown and not (ratio >= GROWN and facts.score > 0.0):
             continue
-        text = "" if ratio is None or ratio < 1.05 else f" ({factor(ratio)} to {facts.extreme:.4g})"
+        text = "" if ratio < 1.05 else f" ({factor(ratio)} to {last:.4g})"
         scale.add(STRONG, f"the head's norm {facts.name} grows{text}")
-        others = [
-            f
-            for name, f in p.e.scalars.items()
-            if "norm" in name and "grad" not in name and name != facts.name
-        ]
-        if others and all(abs(f.trend) < 4.0 and abs(f.score) < 1.0 for f in others):
-            scale.add(WEAK, f"the other norms stand still ({len(others)} recorded)")
+        if others and len(calm) == len(others):
+            scale.add(FAIR, f"the other norms stand still ({len(others)} recorded)")
         return

@@ -26,34 +26,29 @@ def weigh(evidence: Evidence) -> Hypothesis:
     scale = Balance(CAUSE, EXPERIMENT, prior=-WEAK)
     if e.scale_before and e.scale_last is not None:
         fell = e.scale_before / e.scale_last if e.scale_last > 0.0 else 1e9
+        words = f"the loss scale fell from {e.scale_before:.6g} to {e.scale_last:.6g}"
         if fell >= FELL:
-            scale.add(
-                STRONG, f"the loss scale fell from {e.scale_before:.6g} to {e.scale_last:.6g}"
-            )
-        elif fell <= 1.0:
-            scale.add(-WEAK, f"the loss scale held at {e.scale_last:.6g}")
+            scale.add(STRONG + WEAK, words)
+        elif fell > 1.0:
+            scale.add(FAIR, words)
     if e.skipped_updates >= 2:
         scale.add(FAIR, f"{e.skipped_updates} updates were skipped about the onset")
-    broken = p.nonfinite
-    if broken:
-        first = broken[0]
-        if first.name != "loss" and not _same_step(p, first.nonfinite_step):
-            scale.add(
-                FAIR,
-                f"{first.name} was not finite at step {first.nonfinite_step} while the loss was: "
-                "the forward pass held, the backward pass or the reduction did not",
-            )
-        else:
-            scale.add(WEAK, f"{first.name} was not finite at step {first.nonfinite_step}")
+    if p.led_by("loss_scale", "update_skipped"):
+        scale.add(FAIR, f"it led: {e.leading_signal} was the first signal out")
+    if p.forward_finite:
+        first = p.nonfinite[0]
+        scale.add(
+            FAIR + WEAK,
+            f"{first.name} was not finite at step {first.nonfinite_step} while the loss was: "
+            "the forward pass held, the backward pass or the reduction did not",
+        )
+    elif p.nonfinite:
+        first = p.nonfinite[0]
+        scale.add(FAIR, f"{first.name} was not finite at step {first.nonfinite_step}")
+    elif e.scale_before is None and e.skipped_updates == 0:
+        scale.add(-FAIR, "nothing was skipped or not finite, and no loss scale is recorded")
     if p.impossible:
         scale.add(-FAIR, p.impossible)
-    if not broken and e.scale_before is None and e.skipped_updates == 0:
-        scale.add(-WEAK, "nothing was skipped or not finite, and no loss scale is recorded")
     if p.at_restart:
         scale.add(-WEAK, "it began at a restart")
     return scale.result()
-
-
-def _same_step(p: Picture, step: int | None) -> bool:
-    """Whether the loss was not finite at that step, too."""
-    return p.e.loss is not None and p.e.loss.nonfinite_step == step

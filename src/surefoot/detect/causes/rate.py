@@ -1,9 +1,6 @@
 """The learning rate: too high for this state of the model, raised at a stroke, or not warmed up."""
 
-import math
-from itertools import pairwise
-
-from surefoot.detect.causes._picture import Picture
+from surefoot.detect.causes._picture import UPDATES, Picture
 from surefoot.detect.causes._weighing import FAIR, STRONG, WEAK, Balance, factor
 from surefoot.detect.evidence import Evidence, Hypothesis
 
@@ -12,7 +9,6 @@ EXPERIMENT = (
     "rewind to the checkpoint before the onset and go on with the same data at half the learning "
     "rate: if that holds it was the rate (and once with other data at the old rate)"
 )
-YOUNG = 200
 LONG = 400
 
 
@@ -26,21 +22,29 @@ def weigh(evidence: Evidence) -> Hypothesis:
     """
     p = Picture(evidence)
     scale = Balance(CAUSE, EXPERIMENT)
-    _jump(p, scale)
-    _growth(p, scale)
+    _rate(p, scale)
+    for facts in p.out(*UPDATES):
+        ratio = p.ratio(facts)
+        if facts.score > 0.0 and ratio is not None and ratio >= 1.5:
+            scale.add(WEAK, f"{facts.name} rose {factor(ratio)}")
+            break
+    cosine = p.scalar("grad_cosine")
+    if cosine is not None and cosine.out_since is not None and cosine.extreme < -0.15:
+        scale.add(WEAK, f"gradients turned against their mean: grad_cosine {cosine.extreme:.2g}")
     if p.impossible:
         scale.add(-STRONG, p.impossible)
-    if p.stood_out:
-        if p.rise is not None and p.rise >= 5:
-            scale.add(WEAK, f"the loss climbed over {p.rise} records")
-        if p.sudden and p.back and (p.high or 0) <= 3:
-            scale.add(-STRONG, f"the loss jumped in one record and was back after {p.high}")
+    if p.loss.above is not None and p.loss.rise >= 5 and not p.loss.back:
+        scale.add(WEAK, f"the loss climbed over {p.loss.rise} records")
+    if p.loss.brief:
+        scale.add(-STRONG, f"the loss was back after {len(p.loss.above or ())} records")
+    if (p.loss.turns or 0.0) >= 0.75:
+        scale.add(WEAK, "the loss went up and down from record to record")
     if p.at_restart and p.jump is None:
         scale.add(-FAIR, "it began at a restart with the rate as before")
     return scale.result()
 
 
-def _jump(p: Picture, scale: Balance) -> None:
+def _rate(p: Picture, scale: Balance) -> None:
     e = p.e
     if p.jump is not None:
         at, by = p.jump
@@ -48,49 +52,20 @@ def _jump(p: Picture, scale: Balance) -> None:
             scale.add(-WEAK, f"the learning rate fell ({factor(by)}) at step {at}")
         else:
             text = "" if by is None else f" ({factor(by)})"
-            scale.add(STRONG, f"the learning rate jumped{text} at step {at}")
+            scale.add(STRONG + WEAK, f"the learning rate jumped{text} at step {at}")
         return
     ups = [(at, by) for at, by in e.rate_jumps if at <= e.onset_interval[1]]
-    if ups and ups[-1][1] >= 1.5 and e.onset_step - ups[-1][0] <= LONG * max(1.0, e.record_every):
-        scale.add(FAIR, f"the learning rate runs {factor(ups[-1][1])} since step {ups[-1][0]}")
+    if ups and ups[-1][1] >= 1.5 and e.onset_step - ups[-1][0] <= LONG * p.every:
+        scale.add(STRONG, f"the learning rate runs {factor(ups[-1][1])} since step {ups[-1][0]}")
         return
     rate, peak = e.rate_at if e.rate_at is not None else e.rate_before, e.rate_peak
     if rate is None or peak is None or peak <= 0.0:
         return
-    young = e.first_step <= 2 and e.onset_step - e.first_step <= YOUNG
-    if p.grown is not None and p.grown >= 1.3:
+    if p.grown is not None and p.grown >= 1.3 and not p.young:
         scale.add(
-            FAIR, f"the learning rate was rising: {factor(p.grown)} in 100 records, to {rate:.3g}"
+            STRONG, f"the learning rate was rising: {factor(p.grown)} in 100 records, to {rate:.3g}"
         )
-    elif young and rate >= 0.9 * peak:
-        scale.add(FAIR, f"step {e.onset_step} is early in the run, at its full rate of {rate:.3g}")
+    elif p.young and rate >= 0.5 * peak:
+        scale.add(FAIR, f"step {e.onset_step} is early in the run, at a rate of {rate:.3g}")
     elif rate < 0.2 * peak:
         scale.add(-WEAK, f"the rate had come down to {rate:.2g} of a peak of {peak:.2g}")
-
-
-def _growth(p: Picture, scale: Balance) -> None:
-    for name in ("update_ratio", "update_rms"):
-        facts = p.scalar(name)
-        if facts is None or facts.out_since is None or facts.score < 1.0:
-            continue
-        ratio = p.ratio(facts)
-        if ratio is not None and ratio >= 1.5:
-            scale.add(WEAK, f"{name} rose {factor(ratio)}")
-            break
-    cosine = p.scalar("grad_cosine")
-    if cosine is not None and cosine.out_since is not None and cosine.extreme < -0.1:
-        scale.add(FAIR, f"gradients turned against their mean: grad_cosine {cosine.extreme:.2g}")
-    turns = _turns(p)
-    if turns is not None and turns >= 0.75:
-        scale.add(WEAK, "the loss went up and down from record to record")
-
-
-def _turns(p: Picture) -> float | None:
-    """Share of changes of the loss that turned against the one before, beyond its noise."""
-    values = [x for x in p.excess[p.loss_index or 0 :] if math.isfinite(x)]
-    moves = [b - a for a, b in pairwise(values)]
-    moves = [move for move in moves if abs(move) > 4.0 * p.noise]
-    if len(moves) < 6:
-        return None
-    pairs = list(pairwise(moves))
-    return sum(a * b < 0.0 for a, b in pairs) / len(pairs)

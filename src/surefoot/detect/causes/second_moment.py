@@ -1,8 +1,8 @@
 """Adam's second moment: it lags behind the gradient, or eps is not small beside its root."""
 
 from surefoot.detect.causes._picture import Picture
-from surefoot.detect.causes._weighing import FAIR, STRONG, WEAK, Balance
-from surefoot.detect.evidence import Evidence, Hypothesis, SignalFacts
+from surefoot.detect.causes._weighing import FAIR, STRONG, WEAK, Balance, factor
+from surefoot.detect.evidence import Evidence, Hypothesis
 
 CAUSE = "second-moment"
 EXPERIMENT = (
@@ -13,6 +13,8 @@ EXPERIMENT = (
 LAGS = 2.3
 """Adam's RMS from which updates are too large (Wortsman et al. 2023, 2304.13013)."""
 SOON = 8
+DAMPED = 0.6
+"""Adam's RMS, over its level before, under which eps (or a v from elsewhere) holds the updates."""
 
 
 def weigh(evidence: Evidence) -> Hypothesis:
@@ -20,53 +22,59 @@ def weigh(evidence: Evidence) -> Hypothesis:
 
     RMS_t = sqrt(mean(g^2 / v)) above 2.3 in a tensor means that v is out of date; loss spikes
     follow 1 to 8 steps later (Wortsman et al. 2023, 2304.13013). An eps that is not small beside
-    sqrt(v) damps the updates of whole layers (Molybog et al. 2023, 2304.09871).
+    sqrt(v) damps the updates of whole layers (Molybog et al. 2023, 2304.09871): then adam_rms falls
+    well below 1 with the gradient as ever.
     """
     p = Picture(evidence)
     scale = Balance(CAUSE, EXPERIMENT, prior=-WEAK)
-    known = p.of("adam_rms")
-    shares = p.of("eps_share")
-    if not known and not shares:
+    if not p.of("adam_rms", "eps_share"):
         scale.add(-WEAK, "adam_rms and eps_share are not recorded")
         return scale.result()
-    _lag(p, scale, known)
-    _eps(p, scale, shares)
+    _lag(p, scale)
+    _eps(p, scale)
+    if p.led_by("adam_rms", "eps_share") and not p.loss_now:
+        scale.add(WEAK, f"it led: {p.e.leading_signal} was the first signal out")
     if p.at_restart:
-        scale.add(-FAIR, "it began at a restart")
+        scale.add(-STRONG, "it began at a restart")
     if p.jump is not None:
         scale.add(-FAIR, f"the learning rate jumped at step {p.jump[0]}")
+    if p.loss.brief:
+        scale.add(-WEAK, f"the loss was back after {len(p.loss.above or ())} records")
     return scale.result()
 
 
-def _lag(p: Picture, scale: Balance, known: list[SignalFacts]) -> None:
-    if not known:
-        return
-    out = [f for f in known if f.extreme >= LAGS and f.score >= 1.0 and f.out_since is not None]
+def _lag(p: Picture, scale: Balance) -> None:
+    out = [f for f in p.out("adam_rms") if f.score > 0.0]
+    high = [f for f in out if f.extreme >= LAGS]
     if not out:
-        top = max(known, key=lambda f: f.extreme)
-        scale.add(-FAIR, f"adam_rms was {top.extreme:.2g} at most, under {LAGS}")
         return
-    first = min(out, key=lambda f: (f.out_since or 0, -f.extreme))
+    first = (high or out)[0]
     lead = p.lead(first)
     value = f"{first.name} reached {first.extreme:.2g}"
-    if lead is None:
+    if not high:
+        scale.add(WEAK if lead is None or lead > 0 else 0.0, f"{value}, not beyond {LAGS}")
+    elif lead is None:
         scale.add(WEAK, f"{value}, the loss kept its course")
-    elif 1 <= lead <= SOON * max(1.0, p.e.record_every):
-        scale.add(STRONG, f"{value} and left its course {lead} steps before the loss")
+    elif p.every <= lead <= SOON * p.every:
+        scale.add(STRONG, f"{value} and left its course {lead:.0f} steps before the loss")
     elif lead > 0:
-        scale.add(FAIR, f"{value} and left its course {lead} steps before the loss")
+        scale.add(FAIR, f"{value} and left its course {lead:.0f} steps before the loss")
     else:
         scale.add(-WEAK, f"{value} with the loss, not before it")
 
 
-def _eps(p: Picture, scale: Balance, shares: list[SignalFacts]) -> None:
-    moved = [f for f in shares if f.extreme >= 0.1 and (f.score >= 1.0 or f.trend >= 4.0)]
-    if moved:
-        top = max(moved, key=lambda f: f.extreme)
+def _eps(p: Picture, scale: Balance) -> None:
+    shares = [f for f in p.out("eps_share") if f.extreme >= 0.1 and f.score > 0.0]
+    if shares:
+        top = shares[0]
         scale.add(
             STRONG,
-            f"{top.name} rose from {top.before:.2g} to {top.extreme:.2g}: eps damps these updates",
+            f"{top.name} rose from {max(0.0, top.before):.2g} to {top.extreme:.2g}: "
+            "eps damps these updates",
         )
-    elif shares and max(f.extreme for f in shares) >= 0.3:
-        top = max(shares, key=lambda f: f.extreme)
-        scale.add(FAIR, f"{top.name} stands at {top.extreme:.2g}: eps damps these updates")
+    low = [f for f in p.now("adam_rms") if f.score < 0.0 and (p.ratio(f) or 1.0) <= DAMPED]
+    if low and not p.now("grad_norm") and not p.loss_now:
+        scale.add(
+            FAIR,
+            f"{low[0].name} fell {factor(p.ratio(low[0]) or 0.0)} with the gradient as ever",
+        )
