@@ -19,6 +19,7 @@ import detector_false_alarms as healthy
 import numpy as np
 
 from surefoot.detect import LossDetector, shift
+from surefoot.testing import curves
 
 HARD = (
     "autocorrelated 0.5",
@@ -60,10 +61,10 @@ def late(noise: float, event: Event, at: int, seed: int) -> int | None:
     """Records from the event to the alarm; None if it was missed."""
     rng = np.random.default_rng([7, seed])
     steps = at + 1000
-    loss = healthy.curve(steps, rng) + noise * rng.standard_normal(steps)
+    loss = curves.curve(steps, rng) + noise * rng.standard_normal(steps)
     loss += event(np.arange(1, steps + 1) - at)
-    run = healthy.records(healthy.Healthy(loss, healthy.gradient(steps, rng)))
-    detector = LossDetector(vocab_size=healthy.VOCABULARY)
+    run = curves.records(curves.Healthy(loss, curves.gradient(steps, rng)))
+    detector = LossDetector(vocab_size=curves.VOCABULARY)
     for record in run:
         for finding in detector.update(record).findings:
             if finding.code == "SPK000" and record.step >= at:

@@ -328,6 +328,7 @@ def test_a_schedule_four_times_too_fast_is_told_at_the_second_point():
     assert finding.evidence["factor"] == 4
     assert finding.evidence["end_step"] == 2500
     assert "4 times too fast, the factor equals the number of processes" in finding.message
+    assert "the other 7500 steps would run at 0" in finding.message
 
 
 def test_a_factor_that_is_no_size_of_the_run_needs_three_points():
@@ -362,6 +363,59 @@ def test_other_schedules_are_silent(rates):
     records = rows({"learning_rate": rates}, first=0, every=100)
     assert told(records, spec=asked())[0] == []
     assert told(records)[0] == []
+
+
+# ---- SCH002: the loss rises while the rate falls ------------------------------------------------
+
+
+def creep(rises, rng, steps=480):
+    """Losses that fall to the middle of a decay and then rise by ``rises`` nats to its end."""
+    t = np.linspace(0.0, 1.0, steps)
+    loss = 2.4 - 0.05 * np.minimum(t, 0.5) * 2 + rises * np.maximum(t - 0.5, 0.0) * 2
+    return list(loss + 0.006 * rng.standard_normal(steps)), list(PEAK * (1.0 - 0.9 * t))
+
+
+def test_a_loss_that_creeps_up_in_a_decay_names_the_norm_that_grows():
+    losses, rates = creep(0.06, np.random.default_rng(0))
+    norms = [900.0 * 1.004**i for i in range(480)]
+    others = {"norm_layers_mean": [210.0] * 480, "grad_norm": [0.2] * 480}
+    columns = {"loss": losses, "learning_rate": rates, "norm_lm_head": norms, **others}
+    records = rows(columns, every=50)
+    codes, (finding,) = told(records)
+    assert [code for _, code in codes] == ["SCH002"]
+    assert 200 * 50 < finding.evidence["lowest_step"] < 320 * 50
+    assert list(finding.evidence["grown"]) == ["norm_lm_head"]
+    assert finding.evidence["causes"][0]["cause"] == "output-logits"
+    assert "z-loss of weight 1e-4" in finding.actions[0]
+    assert "optimizer reset" in finding.actions[0]
+
+
+def test_without_a_norm_the_creep_is_told_and_no_cause_is_named():
+    losses, rates = creep(0.06, np.random.default_rng(1))
+    _, (finding,) = told(rows({"loss": losses, "learning_rate": rates}, every=50))
+    assert finding.code == "SCH002"
+    assert "causes" not in finding.evidence
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_decays_that_go_well_are_silent(seed):
+    rng = np.random.default_rng(seed)
+    losses, rates = creep(-0.03, rng)
+    assert told(rows({"loss": losses, "learning_rate": rates}))[0] == []
+    flat, _ = creep(0.0, rng)
+    assert told(rows({"loss": flat, "learning_rate": rates}))[0] == []
+    rising, _ = creep(0.06, rng)
+    assert told(rows({"loss": rising, "learning_rate": [PEAK] * 480}))[0] == []
+    wander = 0.0003 * np.cumsum(rng.standard_normal(480)) + 0.006 * rng.standard_normal(480)
+    drift = list(2.4 + wander)
+    assert told(rows({"loss": drift, "learning_rate": rates}))[0] == []
+
+
+def test_harder_data_that_were_announced_begin_anew():
+    losses, rates = creep(0.0, np.random.default_rng(2))
+    phases = [0] * 240 + [1] * 240
+    harder = [x + 0.3 * (i >= 240) for i, x in enumerate(losses)]
+    assert told(rows({"loss": harder, "learning_rate": rates, "data_phase": phases}))[0] == []
 
 
 # ---- LOG005 to LOG008, PRC001, PRC002 -----------------------------------------------------------
@@ -457,11 +511,13 @@ def test_single_skips_and_the_first_halvings_are_silent():
 
 def test_a_nan_that_is_not_the_first():
     records = rows({"loss": [2.17, 2.05, None], "inf_nan_skip_batches": [3, 3, None],
-                    "update_skipped": [None, None, 1]}, first=642)  # fmt: skip
+                    "update_skipped": [None, None, 1],
+                    "consumed_tokens": [674234368, 675282944]}, first=642)  # fmt: skip
     codes, (finding,) = told(records)
     assert codes == [(644, "PRC002")]
     assert finding.severity == "info"
     assert finding.evidence["before"] == 3
+    assert "(tokens from 675,282,944 on)" in finding.actions[1]
     assert told(rows({"inf_nan_skip_batches": [3] * 50, "loss": [2.0] * 50}))[0] == []
 
 
@@ -579,7 +635,7 @@ def test_public_logs_are_silent_but_where_something_of_the_kind_happened():
         ("13-accelerate-lr-4x-fast", ["SCH001"]),
         ("18-torchtitan-pp-loss-minus1", []),
         ("19-levanter-small-unrecovered", []),
-        ("21-levanter-cooldown-creep", []),
+        ("21-levanter-cooldown-creep", ["SCH002"]),
         ("23-loader-restart-repeat", ["CKP002"]),
         ("24-nanogpt-fp16-nan", []),
         ("31-rewarm-healthy", []),

@@ -78,7 +78,7 @@ def test_the_signals_that_a_run_records():
     } <= set(CATALOGUE)  # fmt: skip
     assert {name for name, signal in CATALOGUE.items() if signal.per_place} == {
         "grad_norm", "param_norm", "update_rms", "update_ratio", "adam_rms", "eps_share",
-        "attention_logit_max",
+        "grad_cosine", "attention_logit_max",
     }  # fmt: skip
 
 

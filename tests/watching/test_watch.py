@@ -163,6 +163,10 @@ def test_clipping_is_undone_in_the_norms_if_the_total_is_given(model, optimizer,
     for record, (total, places) in zip(recorder.records, expected, strict=True):
         assert record.values["grad_norm"] == pytest.approx(total, rel=1e-4)
         np.testing.assert_allclose(record.places["grad_norm"], places, rtol=1e-4)
+    factors = [record.values.get("clip_factor") for record in recorder.records]
+    assert factors[1] is None
+    for factor, (total, _) in zip(factors[::2], expected[::2], strict=True):
+        assert factor == pytest.approx(1 / total, rel=1e-4)
 
 
 def test_losses_before_one_step_are_averaged_by_tokens(model, optimizer, loss_of, recorder):
@@ -312,7 +316,9 @@ def test_state_goes_on_where_it_was(model, optimizer, loss_of, recorder):
     for _ in range(5):
         step(watching)
     state = json.loads(json.dumps(watching.state_dict()))
-    assert state == {"step": 5, "detector": {"seen": 5}}
+    assert state == {
+        "format": 1, "step": 5, "attempt": 0, "checkpoints": [], "detector": {"seen": 5},
+    }  # fmt: skip
     # Saving judges the step in flight; its verdict is not lost, and none comes twice.
     after = step(watching)
     assert (after.step, [f.code for f in after.findings]) == (5, ["SPK005"])
@@ -325,7 +331,11 @@ def test_state_goes_on_where_it_was(model, optimizer, loss_of, recorder):
     assert step(again).step == 5
     assert step(again).step == 6
     assert again.record.step == 6
-    assert again.state_dict() == {"step": 7, "detector": {"seen": 7}}
+    state = again.state_dict()
+    assert (state["step"], state["detector"]) == (7, {"seen": 7})
+    # What went on is another attempt, and says so to the detector.
+    assert state["attempt"] == 1
+    assert again.record.attempt == 1
 
 
 def test_the_verdict_on_the_last_step_is_told_at_the_end(model, optimizer, loss_of, recorder):

@@ -13,7 +13,7 @@ from typing import Any
 
 from surefoot.detect.bank import Scores
 from surefoot.detect.precursors import ALL, DEFAULT, Precursor, Sign
-from surefoot.detect.precursors.growth import positive_log
+from surefoot.detect.precursors.growth import Growth, finite, positive_log
 from surefoot.records import StepRecord
 
 FIRST = 100
@@ -23,6 +23,7 @@ ABSURD = 3.0
 AFTER_CHANGE = 48
 GOES_ON = 0.7
 WARMING = 0.0005
+FALLING = 0.5
 FORMAT = 1
 
 
@@ -80,6 +81,7 @@ class EarlyWarning:
         self._changed = -AFTER_CHANGE
         self._log_rate = math.nan
         self._warming = 0.0
+        self._loss = Growth(prior=0.2, floor=0.002)
 
     def update(
         self, record: StepRecord, scores: Scores, *, incident: bool = False
@@ -99,6 +101,9 @@ class EarlyWarning:
         if scores.changes:
             self._changed = records
         self._follow_rate(values)
+        loss = finite(values.get("loss"))
+        if loss is not None:
+            self._loss.update(step, loss)
         found: list[tuple[str, Sign]] = []
         for precursor in self.precursors:
             signals = precursor.signals
@@ -121,6 +126,17 @@ class EarlyWarning:
             self._warming += (change - self._warming) / 16.0
         self._log_rate = rate
 
+    def _guarded(self) -> bool:
+        """Whether the run explains by itself that signals move."""
+        # The loss's fall a record, over 100 records.
+        falling = -100.0 * self._loss.rate() * self._loss.gap
+        return (
+            self._records <= FIRST
+            or self._warming > WARMING
+            or self._records - self._changed <= AFTER_CHANGE
+            or falling > FALLING
+        )
+
     def _tell(
         self, found: list[tuple[str, Sign]], step: int, incident: bool
     ) -> tuple[EarlySign, ...]:
@@ -134,9 +150,7 @@ class EarlyWarning:
         if not found:
             return ()
         name, worst = max(found, key=lambda item: item[1].score)
-        guarded = (
-            records <= FIRST or self._warming > WARMING or records - self._changed <= AFTER_CHANGE
-        )
+        guarded = self._guarded()
         bar = ABSURD if guarded else 1.0
         if self._told:
             self._last_sign = records
@@ -167,6 +181,7 @@ class EarlyWarning:
             "changed": self._changed,
             "log_rate": self._log_rate if math.isfinite(self._log_rate) else None,
             "warming": self._warming,
+            "loss": self._loss.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -187,3 +202,4 @@ class EarlyWarning:
         rate = state["log_rate"]
         self._log_rate = math.nan if rate is None else rate
         self._warming = state["warming"]
+        self._loss.load_state_dict(state["loss"])

@@ -93,6 +93,8 @@ class Evidence:
         record_every: median distance of records in steps.
         rate_jumps: newest jumps of the rate by more than a schedule makes, as (step, factor), at
             most 8: a slip that ends has two, and only the first is near the onset.
+        contradictions: codes and steps of what the monitors told of this run before (CKP001 ...),
+            newest last, at most 8.
         rate_earlier: the rate about 100 records before the onset (the oldest that is kept).
     """
 
@@ -126,6 +128,7 @@ class Evidence:
     record_every: float = 1.0
     rate_jumps: tuple[tuple[int, float], ...] = ()
     rate_earlier: float | None = None
+    contradictions: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from surefoot.detect.baseline import Course
 from surefoot.detect.history import Entry, History, Onset
 from surefoot.detect.incident import OpenIncident
-from surefoot.detect.planned import Kind, Marks, Window
+from surefoot.detect.planned import JUMP_RECORDS, Kind, Marks, Window
 from surefoot.detect.shift import DELAY, ShiftTest
 from surefoot.detect.trend import TrendTest
 from surefoot.detect.usability import Reading
@@ -23,10 +23,10 @@ WARM_UP = 16
 SMALLEST_SPIKE = 0.03
 SMALLEST_SHIFT = 0.015
 EARLY, FRESH = 6.0, 100.0
-ABSURD_NATS, ABSURD_NOISE = 0.7, 9.0  # told, whatever the tail of the noise
+ABSURD_NATS, ABSURD_NOISE = 0.7, 10.0  # told, whatever the tail of the noise
 LARGEST_FALL = 20.0
 TOGETHER = 0.8
-GRAD_RATIO = math.log(4.0)
+GRAD_RATIO = math.log(6.0)
 GRAD_FROM = 32
 LEARNED_NATS = 2.0
 ENOUGH = 8  # losses that a new level is read from
@@ -186,7 +186,7 @@ class Healthy:
             alarm = Alarm("SPK004", self.history.nonfinite_onset(reading.nonfinite), window.ran())
             return "incident", scores, alarm
         if loss is not None and window.absurd(loss, self.guess()):
-            level = window.ran()
+            level = min(window.level, window.ran()) if window.seen < JUMP_RECORDS else window.ran()
             self._take_up(window)
             self.history.append(Entry(step, loss, 1.0, None))
             return "incident", scores, Alarm("SPK000", self.history.sudden_onset(), level)
@@ -258,7 +258,7 @@ class Healthy:
                 self.loss.learn(value)
             return
         self.loss.relevel(fmean(values), noise)
-        if noise is None:
+        if noise is None and not incident.moved:
             self.shift.back(fmean(values))
         else:
             self.shift = ShiftTest(rate=self.shift.rate)

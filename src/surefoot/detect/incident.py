@@ -62,6 +62,7 @@ class OpenIncident:
         level_back_step: step of the first of them.
         moved_from: where the loss ran when a change of the data was announced; None if none was.
         moved_left: records until it is known how far that moved the loss.
+        moved: whether an announced change moved the level.
     """
 
     id: str
@@ -98,6 +99,7 @@ class OpenIncident:
     level_back_step: int = 0
     moved_from: float | None = None
     moved_left: int = 0
+    moved: bool = False
 
     @property
     def loss_nonfinite(self) -> str | None:
@@ -128,7 +130,8 @@ class OpenIncident:
         excess = 0.0
         if self.level is not None:
             excess = value - self.course()
-            self._against_level(step, value - self.level)
+            if not self.moved_left:
+                self._against_level(step, value - self.level)
         if self.signal == "loss":
             # Within a hole in the records nobody knows how high it was.
             self.cost += max(0.0, excess) * min(max(1, step - self.last_step), 2 * self.every)
@@ -187,7 +190,8 @@ class OpenIncident:
             return
         now = median(value for _, value, _ in list(self.recent)[-STREAK_AT_END:])
         self.level += now - self.moved_from
-        self.moved_from, self.records = None, 0
+        self.tolerance += self.noise  # the error of a difference of two means of four
+        self.moved_from, self.records, self.moved = None, 0, True
         self.window.clear()
         self.hold()
 

@@ -5,6 +5,9 @@ from surefoot.detect.healthy import Alarm, Healthy
 from surefoot.detect.incident import OpenIncident
 from surefoot.detect.usability import Reading
 
+FALLS_FROM = 100
+FADING = 0.7
+
 
 def open_incident(
     step: int, reading: Reading, alarm: Alarm, healthy: Healthy, *, attempt: int, horizon: int
@@ -35,9 +38,15 @@ def open_incident(
     leading = onset.signal
     if reading.nonfinite is not None and onset.step == step:
         leading = reading.nonfinite
-    # Early on the memory still holds the steep first fall, which is fading: carried on, it would
-    # leave the loss above its course for ever.
-    falls = signal == "loss" and loss.count >= SETTLED
+    slope, age, every = 0.0, max(1, loss.count), history.every()
+    if signal == "loss":
+        if loss.count >= SETTLED:
+            slope = history.fall(onset.index)
+        elif loss.count >= FALLS_FROM:
+            # The steep first fall is fading: half of where it was leading, over the logarithm of
+            # the step. Carried on whole, it would leave the loss above its course for ever.
+            age = max(1, onset.step // every)
+            slope = FADING * healthy.trend.fall / age
     incident = OpenIncident(
         id=f"a{attempt}-s{step:05d}",
         alarm_step=step,
@@ -52,10 +61,10 @@ def open_incident(
         last_step=onset.interval[0],
         peak_step=step,
         horizon=horizon,
-        slope=history.fall(onset.index) if falls else 0.0,
-        age=max(1, course.count),
+        slope=slope,
+        age=age,
         known=onset.known and (course.count > 0 or onset.index > 0),
-        every=history.every(),
+        every=every,
     )
     if signal == "grad_norm" and reading.log_grad is not None:
         incident.add(step, reading.log_grad, reading.log_grad)

@@ -20,7 +20,7 @@ LEARN_SPAN = 128
 QUARANTINE = 24
 THRESHOLD = 5.3
 CLIP = 3.0
-BEND = 0.5  # of the fall that is carried on may be missing where the course bends
+BEND = 1.0  # of the fall that is carried on: all of it may be missing where the course bends
 FIRST_SCALE = 2.0
 _MEAN_ABS_TO_SIGMA = 1.2533
 
@@ -39,6 +39,7 @@ class TrendTest:
         scale: its standard deviation, in the same units.
         pending: differences that have not yet been learned.
         level: where the recent mean was expected.
+        fall: nats a unit of the logarithm of the step, at most 0.
     """
 
     count: int = 0
@@ -50,6 +51,7 @@ class TrendTest:
     scale: float = FIRST_SCALE
     pending: deque[float] = field(default_factory=deque)
     level: float = 0.0
+    fall: float = 0.0
 
     def update(self, step: int, value: float, noise: float) -> tuple[float, float]:
         """Feed a value; ``(excess, score)`` of the recent level, score 1 at the threshold.
@@ -83,6 +85,7 @@ class TrendTest:
         error = noise * math.sqrt(1.0 / late + 1.0 / early)
         fall = min(0.0, middle - old + error) / span
         ahead = (now_u - middle_u) / span
+        self.fall = fall
         excess = now - middle - fall * (now_u - middle_u)
         unit = noise * math.sqrt(1.0 / recent + (1.0 + ahead) ** 2 / late + ahead**2 / early)
         standard = excess / unit
@@ -107,7 +110,7 @@ class TrendTest:
         """Another level begins: what is known of the noise is kept, the past is not."""
         self.sums.clear()
         self.pending.clear()
-        self.count, self.total, self.place = 0, 0.0, 0.0
+        self.count, self.total, self.place, self.fall = 0, 0.0, 0.0, 0.0
 
     def state_dict(self) -> dict[str, Any]:
         """All state, as JSON values."""

@@ -63,6 +63,10 @@ _ALL = (
     Signal(name="eps_share", unit="1", bad="up", per_place=True,
            source="Molybog et al. 2023, 2304.09871",
            definition="share of the weights with sqrt(bias-corrected v) < eps"),
+    Signal(name="grad_cosine", unit="1", bad="up", per_place=True,
+           source="Molybog et al. 2023, 2304.09871",
+           definition="cosine of the gradient with Adam's first moment before this update: whether "
+                      "gradients agree over time"),
     Signal(name="attention_logit_max", unit="1", bad="up", per_place=True,
            source="Wortsman et al. 2023, 2309.14322",
            definition="largest |q.k / sqrt(head_dim)| over the sampled sequences, after masking"),
@@ -79,6 +83,9 @@ _ALL = (
            definition="sequences consumed through this step; the next step starts there"),
     Signal(name="consumed_tokens", unit="token", integer=True,
            definition="counted tokens consumed through this step"),
+    Signal(name="data_phase", unit="1", integer=True,
+           definition="number of the planned data mixture or curriculum stage that this step was "
+                      "fed from: its change is announced, not a fault"),
     Signal(name="validation_loss", unit="nat", bad="up",
            definition="mean cross-entropy per token on held-out documents"),
     Signal(name="step_time", unit="s", bad="up", volatile=True,

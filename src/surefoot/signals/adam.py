@@ -13,28 +13,44 @@ with the decay written for the new p. The factors before the bracket are applied
 Kingma and Ba 2014, 1412.6980; Loshchilov and Hutter 2017, 1711.05101.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from surefoot.signals.cosine import CosineSums
 from surefoot.signals.parameters import Parameters
 
 _UPDATE_KNOWN = (torch.optim.Adam, torch.optim.AdamW)
 """Optimizers whose update is the formula above. NAdam, RAdam and others keep the same moments but
-move by another rule: of them only what depends on v is measured."""
+move by another rule: of them only what depends on the moments themselves is measured."""
+
+_MOMENT_KNOWN = (*_UPDATE_KNOWN, torch.optim.NAdam, torch.optim.RAdam)
+"""Optimizers whose first moment is m = beta1 m + (1 - beta1) g."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hyper:
-    """What a parameter's group says: the decay is 0 unless it is decoupled from the gradient."""
+    """What a parameter's group says.
+
+    Attributes:
+        beta1: of the first moment.
+        beta2: of the second moment.
+        eps: added to sqrt(v).
+        decay: weight decay, 0 unless it is decoupled from the gradient.
+        coupled: whether there is one that is not: then the moments hold more than gradients.
+        sign: -1 where the optimizer maximizes, else 1.
+        group: number of the parameter group.
+    """
 
     beta1: float
     beta2: float
     eps: float
     decay: float
+    coupled: bool
+    sign: int
     group: int
 
 
@@ -48,6 +64,7 @@ class AdamSample:
         adam_rms: norm of g / max(sqrt(v), eps s), one a chunk of the measured parameters (K,).
         below_eps: number of weights with v < eps^2 c2, (K,).
         update: norm of the bracket of the module's formula, (K,); None if the rule is not Adam's.
+        cosine: sums for the cosine with the first moment; None if the rule of that is not Adam's.
     """
 
     hyper: tuple[Hyper | None, ...]
@@ -55,6 +72,14 @@ class AdamSample:
     adam_rms: Tensor
     below_eps: Tensor
     update: Tensor | None
+    cosine: CosineSums | None
+
+    def parts(self) -> list[tuple[str, Tensor]]:
+        """The vectors by name, for the mailbox."""
+        found = [("adam_rms", self.adam_rms), ("below_eps", self.below_eps)]
+        if self.update is not None:
+            found.append(("update", self.update))
+        return found if self.cosine is None else found + self.cosine.parts()
 
 
 class AdamState:
@@ -86,10 +111,13 @@ class AdamState:
         ]
         return torch.stack(steps).to(self.parameters.device, non_blocking=True)
 
-    def measure(self, counters: Tensor, rates: tuple[float | Tensor, ...]) -> AdamSample | None:
+    def measure(
+        self, before: Tensor, counters: Tensor, rates: tuple[float | Tensor, ...]
+    ) -> AdamSample | None:
         """Go over the state once, after an update.
 
         Args:
+            before: of :meth:`counters`, before the update.
             counters: of :meth:`counters`, after the update.
             rates: of :meth:`rates`, as the update used them.
 
@@ -103,20 +131,24 @@ class AdamState:
         adam_rms: list[Tensor] = []
         below_eps: list[Tensor] = []
         update: list[Tensor] = []
+        cosine = CosineSums() if isinstance(self.optimizer, _MOMENT_KNOWN) else None
         for index, (group, scales) in enumerate(
-            zip(hyper, self._scales(hyper, counters), strict=True)
+            zip(hyper, self._scales(hyper, before, counters), strict=True)
         ):
             if group is not None:
-                threshold, floor, decay = scales
+                threshold, floor, decay, share = scales
                 self._follow(index, threshold, adam_rms, below_eps)
                 if known:
                     self._update(index, floor, decay if group.decay else None, update)
+                if cosine is not None:
+                    self._align(index, share, cosine)
         return AdamSample(
             hyper=hyper,
             rates=rates,
             adam_rms=torch.stack(adam_rms),
             below_eps=torch.stack(below_eps),
             update=torch.stack(update) if known else None,
+            cosine=cosine,
         )
 
     def _follow(
@@ -154,6 +186,16 @@ class AdamState:
                 scratch.addcmul_(w, decay)
             update.append(torch.linalg.vector_norm(scratch))
 
+    def _align(self, index: int, share: Tensor, cosine: CosineSums) -> None:
+        """How the gradient lies to the first moment of before."""
+        gradient = self.parameters.tensors[index].grad
+        moments = self.parameters.pieces(index, self._state_of(index)["exp_avg"])
+        gradients: Sequence[Tensor | None] = [None] * len(moments)
+        if gradient is not None:
+            gradients = self.parameters.pieces(index, gradient)
+        for m, g in zip(moments, gradients, strict=True):
+            cosine.add(m, g, share, self._scratch_like(m))
+
     def _scratch_like(self, piece: Tensor) -> Tensor:
         if self._scratch is None:
             size = min(self.parameters.chunk, int(self.parameters.sizes.max()))
@@ -173,33 +215,52 @@ class AdamState:
             if "betas" not in group:
                 continue
             decoupled = group.get("decoupled_weight_decay", is_adamw)
+            decay = float(group["weight_decay"])
             hyper = Hyper(
                 beta1=float(group["betas"][0]),
                 beta2=float(group["betas"][1]),
                 eps=float(group["eps"]),
-                decay=float(group["weight_decay"]) if decoupled else 0.0,
+                decay=decay if decoupled else 0.0,
+                coupled=bool(decay) and not decoupled,
+                sign=-1 if group.get("maximize") else 1,
                 group=number,
             )
             found |= {p: hyper for p in group["params"]}
         return tuple(
-            found.get(p) if "exp_avg_sq" in self._state_of(index) else None
+            found.get(p) if _has_moments(self._state_of(index), p) else None
             for index, p in enumerate(self.parameters.tensors)
         )
 
     def _scales(
-        self, hyper: tuple[Hyper | None, ...], counters: Tensor
-    ) -> list[tuple[Tensor, Tensor, Tensor]]:
-        """eps^2 c2, eps s and wd c1 / s of each parameter, as 0-d tensors on the device."""
-        rows = [(h.beta1, h.beta2, h.eps, h.decay) if h else (0.0,) * 4 for h in hyper]
+        self, hyper: tuple[Hyper | None, ...], before: Tensor, counters: Tensor
+    ) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """0-d tensors of each parameter, on the device: eps^2 c2, eps s, wd c1 / s, share of g.
+
+        The last is the part of the gradient that is in m; none where the update was skipped.
+        """
+        rows = [(h.beta1, h.beta2, h.eps, h.decay, h.sign) if h else (0.0,) * 5 for h in hyper]
         # Made on the host and copied without waiting; the formulas use float64, as 1 - beta^t
         # loses digits at small t.
         table = torch.tensor(rows, dtype=torch.float64).to(counters.device, non_blocking=True)
-        beta1, beta2, eps, decay = table.unbind(1)
+        beta1, beta2, eps, decay, sign = table.unbind(1)
         c1, c2 = 1 - beta1**counters, 1 - beta2**counters
-        scales = torch.stack([eps**2 * c2, eps * c2.sqrt(), decay * c1 / c2.sqrt()])
+        share = sign * (1 - beta1) * (counters > before)
+        scales = torch.stack([eps**2 * c2, eps * c2.sqrt(), decay * c1 / c2.sqrt(), share])
         scales = scales.to(self.parameters.dtype)
-        threshold, floor, factor = (row.unbind() for row in scales)
-        return list(zip(threshold, floor, factor, strict=True))
+        threshold, floor, factor, shares = (row.unbind() for row in scales)
+        return list(zip(threshold, floor, factor, shares, strict=True))
+
+
+def _has_moments(state: Mapping[str, Any], parameter: Tensor) -> bool:
+    """Whether Adam's moments are there as plain tensors: other optimizers factor or pack them."""
+    found = [state.get(name) for name in ("exp_avg", "exp_avg_sq")]
+    return all(
+        type(moment) is Tensor
+        and moment.is_floating_point()
+        and moment.shape == parameter.shape
+        and moment.device == parameter.device
+        for moment in found
+    )
 
 
 def _second_moment(state: Mapping[str, Any]) -> Tensor:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from surefoot.records import CATALOGUE, StepRecord
 from surefoot.signals.adam import Hyper
+from surefoot.signals.cosine import cosines
 from surefoot.signals.mailbox import Arrays
 from surefoot.signals.parameters import Parameters
 from surefoot.signals.sums import loss_values
@@ -47,6 +48,7 @@ def finish(arrays: Arrays, note: Note, parameters: Parameters) -> StepRecord:
         places: dict[str, Vector] = {}
         if "grad_norm" in arrays:
             places["grad_norm"] = parameters.root_sum_square(arrays["grad_norm"])
+        if "grad_norm_total" in arrays:
             values["grad_norm"] = float(arrays["grad_norm_total"][0])
         if "param_norm" in arrays:
             places["param_norm"] = parameters.root_sum_square(arrays["param_norm"])
@@ -58,12 +60,19 @@ def finish(arrays: Arrays, note: Note, parameters: Parameters) -> StepRecord:
         if "attention_logit_max" in arrays:
             places["attention_logit_max"] = arrays["attention_logit_max"]
             values["attention_logit_max"] = float(places["attention_logit_max"].max())
+        measured = values.get("grad_norm")
         values |= note.values
         values |= zip(note.device_values, arrays.get("values", ()), strict=True)
+        if measured is not None and "grad_norm" in (*note.values, *note.device_values):
+            _unclip(measured, values, places)
         return StepRecord(
             step=note.step,
             attempt=note.attempt,
-            values={name: _stored(name, number) for name, number in values.items()},
+            values={
+                name: _stored(name, number)
+                for name, number in values.items()
+                if math.isfinite(number) or not _is_counter(name, number)
+            },
             places={name: place.astype(np.float32) for name, place in places.items()},
         )
 
@@ -108,6 +117,16 @@ def _finish_adam(
     values["adam_rms"] = float(np.sqrt(squares.sum() / sizes.sum()))
     places["eps_share"] = spread(below / sizes, np.nan)
     values["eps_share"] = float(below.sum() / sizes.sum())
+    if "cosine_dot" in arrays:
+        # Undefined while there is no moment of before, or where it holds more than gradients.
+        defined = (before > 0) & ~table("coupled").astype(bool) & (table("beta1") > 0)
+        if defined.any():
+            dot = total("cosine_dot", 1) * table("sign")
+            moment, gradient = total("cosine_moment", 2), total("cosine_gradient", 2)
+            each = np.where(defined, cosines(dot, moment, gradient), np.nan)
+            places["grad_cosine"] = spread(each, np.nan)
+            sums = [np.array(v[defined].sum()) for v in (dot, moment, gradient)]
+            values["grad_cosine"] = float(cosines(*sums))
     if "update" not in arrays:
         return
     rates = np.array(note.rates, dtype=np.float64)
@@ -124,12 +143,25 @@ def _finish_adam(
     values["update_ratio"] = float(_ratio(_norm(change), _norm(norms)))
 
 
+def _unclip(measured: float, values: dict[str, float | int], places: dict[str, Vector]) -> None:
+    """Where the caller says what the norm was before it clipped, undo that in what was measured."""
+    given = values["grad_norm"]
+    factor = 1.0 if given == measured else float(np.divide(given, measured))
+    if not math.isfinite(factor):
+        return
+    if factor != 1.0 and "grad_norm" in places:
+        places["grad_norm"] = places["grad_norm"] * factor
+    if factor > 0.0:
+        values.setdefault("clip_factor", min(1.0, 1 / factor))
+
+
 def _stored(name: str, number: float | int) -> float | int:
     """A scalar as run folders store it, so that who reads it now and who reads it there agree."""
-    integer = CATALOGUE[name].integer if name in CATALOGUE else isinstance(number, int)
-    if integer and math.isfinite(number):
-        return round(number)
-    return float(np.float32(number))
+    return round(number) if _is_counter(name, number) else float(np.float32(number))
+
+
+def _is_counter(name: str, number: float | int) -> bool:
+    return CATALOGUE[name].integer if name in CATALOGUE else isinstance(number, int)
 
 
 def _norm(vector: Vector) -> float:

@@ -39,6 +39,11 @@ class Mailbox(Generic[T]):
         """Whether a message waits."""
         return self._note is not None
 
+    @property
+    def arrived(self) -> bool:
+        """Whether a message can be received without waiting for the device."""
+        return self.full and (self._copied is None or bool(self._copied.query()))  # type: ignore[no-untyped-call]
+
     def send(self, parts: Sequence[tuple[str, Tensor]], note: T) -> None:
         """Start a message on its way; the one before must have been received.
 

@@ -22,8 +22,9 @@ PER_PARAMETER = (
     "update_ratio",
     "adam_rms",
     "eps_share",
+    "grad_cosine",
 )
-"""Signals that have one value for each trainable parameter; the last four are sampled."""
+"""Signals that have one value for each trainable parameter; the last five are sampled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,20 +49,26 @@ class Meter:
     the next step's are sent.
 
     Every step: ``grad_norm`` and ``param_norm``. At the first step and each ``sample_every``-th,
-    from the state of optimizers that have Adam's: ``adam_rms`` and ``eps_share`` and, where the
-    rule is that of Adam or AdamW, ``update_rms`` and ``update_ratio``. Scalars are over all
-    parameters, and each is also given per parameter. Other optimizers lack the sampled ones.
+    from the state of optimizers that have Adam's: ``adam_rms``, ``eps_share`` and ``grad_cosine``
+    and, where the rule is that of Adam or AdamW, ``update_rms`` and ``update_ratio``. Scalars are
+    over all parameters, and each is also given per parameter. Other optimizers lack the sampled
+    ones. With ``light`` there is the scalar ``grad_norm`` alone.
 
     What is computed:
 
     - A trainable parameter without a gradient counts with gradient 0; frozen ones have no place.
       Tied ones have one, under their first name. NaN thus always means a value that is not finite,
-      except ``adam_rms`` and ``eps_share`` of a parameter for which there is no state yet.
+      except ``adam_rms``, ``eps_share`` and ``grad_cosine`` of a parameter for which there is no
+      state yet. ``grad_cosine`` is NaN too where the moments hold a coupled weight decay.
     - The update is computed again from the moments (see :mod:`surefoot.signals.adam`),
       decoupled decay included; it is 0 for a parameter whose step was skipped. It equals the
       difference of the weights up to the rounding of the weights themselves.
     - ``update_ratio`` is over the norm after the update. ``adam_rms`` takes the gradient as the
       optimizer saw it, after clipping, for v follows that one.
+    - ``grad_cosine`` is taken with the moment before this gradient went into it, so it begins with
+      the second update; it is 0 where the gradient or that moment is zero.
+    - A caller that clips gives the norm of before as the value ``grad_norm`` of :meth:`record`:
+      the norms by parameter are scaled to it, and the quotient is ``clip_factor``.
     - With amsgrad, v is the maximum that the update is divided by.
 
     Under DistributedDataParallel gradients and parameters are the same on every rank and are
@@ -73,6 +80,7 @@ class Meter:
         optimizer: any torch optimizer of its parameters.
         sample_every: steps between the sampled signals.
         process_group: ranks whose sums are combined; None for one process.
+        light: measure the global gradient norm and nothing else.
 
     Raises:
         UsageError: if there is nothing to measure, or parameters are sharded or on several devices.
@@ -90,10 +98,12 @@ class Meter:
         *,
         sample_every: int = 20,
         process_group: dist.ProcessGroup | None = None,
+        light: bool = False,
     ) -> None:
         if sample_every < 1:
             raise UsageError(f"sample_every counts steps from 1, got {sample_every}")
         self.sample_every = sample_every
+        self._light = light
         self._parameters = Parameters(model)
         self._adam = AdamState(self._parameters, optimizer)
         self._group = process_group
@@ -102,9 +112,11 @@ class Meter:
         self._prepared: int | None = None
         self._rates: tuple[float | Tensor, ...] = ()
         self._sample: AdamSample | None = None
-        self.places: dict[str, tuple[str, ...]] = dict.fromkeys(
-            PER_PARAMETER, self._parameters.names
-        )
+        self._counters = torch.empty(0)
+        self.places: dict[str, tuple[str, ...]] = {}
+        if light:
+            return
+        self.places |= dict.fromkeys(PER_PARAMETER, self._parameters.names)
         layers = getattr(model, "layers", None)
         if hasattr(model, "measure_attention_logits") and isinstance(layers, nn.Module):
             names = (f"layers.{name}" for name, _ in layers.named_children())
@@ -112,7 +124,7 @@ class Meter:
 
     def is_sampled(self, step: int) -> bool:
         """Whether the sampled signals are measured at ``step``: 1 and multiples of the period."""
-        return step == 1 or step % self.sample_every == 0
+        return not self._light and (step == 1 or step % self.sample_every == 0)
 
     @torch.no_grad()
     def before_update(self, step: int) -> None:
@@ -124,7 +136,8 @@ class Meter:
         self._prepared, self._parts, self._sample = step, [], None
         if self.is_sampled(step):
             self._rates = self._adam.rates()
-            self._parts.append(("counters_before", self._adam.counters()))
+            self._counters = self._adam.counters()
+            self._parts.append(("counters_before", self._counters))
 
     @torch.no_grad()
     def norms(self, step: int, unscale: Tensor | None = None) -> GradNorms:
@@ -138,7 +151,7 @@ class Meter:
         Raises:
             UsageError: if no parameter has a gradient, or one is sparse.
         """
-        if self._prepared != step or any(name == "grad_norm" for name, _ in self._parts):
+        if self._prepared != step or any(name == "grad_norm_total" for name, _ in self._parts):
             self.before_update(step)
         gradients = [p.grad for p in self._parameters.tensors]
         if not any(g is not None for g in gradients):
@@ -157,7 +170,9 @@ class Meter:
             norms = norms / unscale
         total = torch.linalg.vector_norm(norms)
         found_inf = torch.isfinite(total).logical_not().to(torch.float32)
-        self._parts += [("grad_norm", norms), ("grad_norm_total", total)]
+        if not self._light:
+            self._parts.append(("grad_norm", norms))
+        self._parts.append(("grad_norm_total", total))
         return GradNorms(total=total, found_inf=found_inf)
 
     @torch.no_grad()
@@ -168,21 +183,17 @@ class Meter:
         """
         if self._prepared != step:
             raise ValueError(f"after_update of step {step} before its norms")
+        if self._light:
+            return
         self._parts.append(("param_norm", self._parameters.norms(self._parameters.tensors)))
         if not self.is_sampled(step):
             return
         counters = self._adam.counters()
-        sample = self._adam.measure(counters, self._rates)
+        sample = self._adam.measure(self._counters, counters, self._rates)
         if sample is None:
             return
         self._sample = sample
-        self._parts += [
-            ("counters_after", counters),
-            ("adam_rms", sample.adam_rms),
-            ("below_eps", sample.below_eps),
-        ]
-        if sample.update is not None:
-            self._parts.append(("update", sample.update))
+        self._parts += [("counters_after", counters), *sample.parts()]
         if any(isinstance(rate, Tensor) for rate in sample.rates):
             device = self._parameters.device
             rates = [
@@ -223,7 +234,9 @@ class Meter:
         device = {name: v for name, v in values.items() if isinstance(v, Tensor)}
         parts, self._parts, self._prepared = self._parts, [], None
         if device:
-            parts.append(("values", torch.stack([v.detach().reshape(()) for v in device.values()])))
+            # Together they would be float32, in which a counter is exact to 2^24.
+            exact = [v.detach().reshape(()).to(self._mailbox.dtype) for v in device.values()]
+            parts.append(("values", torch.stack(exact)))
         named = pack(sums)
         parts += self._combined(named, attention)
         sample, self._sample = self._sample, None
@@ -247,6 +260,10 @@ class Meter:
         """The record that has not been handed out yet, if any; waits for the device."""
         message = self._mailbox.receive()
         return None if message is None else finish(*message, self._parameters)
+
+    def arrived(self) -> StepRecord | None:
+        """As :meth:`flush`, but None while it would have to wait for the device."""
+        return self.flush() if self._mailbox.arrived else None
 
     def _combined(
         self, named: Mapping[str, Tensor], attention: Tensor | None

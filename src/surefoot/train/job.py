@@ -15,12 +15,13 @@ from surefoot.checkpoint import (
     training_tensors,
 )
 from surefoot.data import BatchRamp, Corpus
-from surefoot.detect import LossDetector
+from surefoot.protocols import Detector
 from surefoot.recipe import Recipe
 from surefoot.train.custody import Custody
 from surefoot.train.ranks import Ranks
 from surefoot.train.state import TrainState
 from surefoot.train.step import TrainStep
+from surefoot.watching import Recorder
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,11 +35,10 @@ class Job:
         corpus: what is fed.
         ramp: batch sizes over consumed samples.
         step: takes a batch, updates the model.
-        detector: judges each step's record.
+        recorder: stores each step's record and has it judged, as in any watched loop.
         store: the checkpoints.
         custody: which of them are trusted.
         state: where the run stands.
-        writer: of the run folder; None on the ranks that do not write.
     """
 
     recipe: Recipe
@@ -47,11 +47,20 @@ class Job:
     corpus: Corpus
     ramp: BatchRamp
     step: TrainStep
-    detector: LossDetector
+    recorder: Recorder
     store: CheckpointStore
     custody: Custody
     state: TrainState
-    writer: runs.RunWriter | None
+
+    @property
+    def detector(self) -> Detector:
+        """Judges each step's record."""
+        return self.recorder.detector
+
+    @property
+    def writer(self) -> runs.RunWriter | None:
+        """Of the run folder; None on the ranks that do not write."""
+        return self.recorder.writer
 
     @property
     def device_name(self) -> str:
@@ -63,11 +72,6 @@ class Job:
         """Make everything durable and let the run folder go."""
         if self.writer is not None:
             self.writer.close()
-
-    @property
-    def attempt(self) -> int:
-        """Number of this start of the run, 0 for the first."""
-        return self.writer.attempt if self.writer is not None else 0
 
     def save(self, quarantine: str | None = None) -> None:
         """Make rows durable, then commit a checkpoint: so no checkpoint outruns its rows.

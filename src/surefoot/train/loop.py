@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from surefoot.data import rank_share
-from surefoot.detect import for_run, with_checkpoints
 from surefoot.optim import learning_rate
 from surefoot.records import Finding, Halt, StepRecord, Verdict, to_json
 from surefoot.runs.faults import crash_point
@@ -118,48 +117,34 @@ class _Loop:
             )
             values["validation_loss"] = self.validation
         self.mark = time.perf_counter()
-        self.take(
-            job.step.meter.record(
-                step, job.attempt, values, sums=outcome.sums, attention=outcome.attention
-            )
-        )
+        self.take(job.recorder.step(step, values, outcome.sums, outcome.attention))
         crash_point("step")
 
     def checkpoint(self, stop: int | None) -> None:
         """Hand over the record still on the device, then save: a checkpoint has all its rows."""
-        self.take(self.job.step.meter.flush())
+        self.take(self.job.recorder.settle())
         if not self.halting:
             self.job.save(self.reason(stop))
         self.mark = time.perf_counter()
 
-    def take(self, record: StepRecord | None) -> None:
-        """Store a record, have it judged, and note what the detector finds."""
-        if record is None:
+    def take(self, verdict: Verdict | None) -> None:
+        """Act on the verdict on a record that was stored and judged; what is found is told."""
+        if verdict is None:
             return
         job = self.job
-        if job.writer is not None:
-            job.writer.append(record)
-            if record.values.get("update_skipped"):
-                job.writer.ledger.append("update_skipped", step=record.step)
-        verdict = job.detector.update(record)
-        noted = [self.note(finding) for finding in verdict.findings]
+        self.tell(verdict.findings)
         job.custody.judge(verdict)
         if verdict.halt:
-            self.halting += [finding for finding in noted if self.halts(finding)]
-        if job.ranks.is_main:
-            self.observer.on_record(record, verdict)
+            self.halting += [finding for finding in verdict.findings if self.halts(finding)]
+        if job.ranks.is_main and job.recorder.record is not None:
+            self.observer.on_record(job.recorder.record, verdict)
 
-    def note(self, finding: Finding) -> Finding:
-        """Write a finding to the ledger, then tell it; returns it with run and rewind named."""
-        trusted = [i.step for i in self.job.store.infos() if i.status != "quarantined"]
-        finding = for_run(with_checkpoints(finding, trusted), self.job.folder.name)
-        self.found.append(finding)
-        if self.job.writer is not None:
-            last = finding.place.steps[1] if finding.place.steps else self.job.state.step
-            self.job.writer.ledger.append("finding", step=last, finding=to_json(finding))
+    def tell(self, findings: tuple[Finding, ...]) -> None:
+        """Tell findings, which are in the ledger."""
+        self.found += findings
         if self.job.ranks.is_main:
-            self.observer.on_finding(finding)
-        return finding
+            for finding in findings:
+                self.observer.on_finding(finding)
 
     def halts(self, finding: Finding) -> bool:
         """Whether this finding stops the run under the recipe's settings."""
@@ -175,7 +160,7 @@ class _Loop:
     def halt(self) -> Outcome:
         """Stop by policy: the action is in the ledger and explained before it takes effect."""
         job = self.job
-        self.take(job.step.meter.flush())
+        self.take(job.recorder.settle())
         findings = tuple(self.halting)
         last_good = job.store.latest()
         action = Halt(reason="; ".join(f.code for f in findings), last_good_step=last_good)
@@ -207,8 +192,7 @@ class _Loop:
 
     def finish(self) -> None:
         """The last step is taken: tell what is still open."""
-        for finding in self.job.detector.finish():
-            self.note(finding)
+        self.tell(self.job.recorder.finish())
         if self.job.writer is not None:
             self.job.writer.ledger.append(
                 "finished", step=self.job.state.step, validation_loss=self.validation

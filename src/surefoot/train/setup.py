@@ -3,14 +3,12 @@
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from surefoot import runs
 from surefoot.checkpoint import CheckpointStore
 from surefoot.data import BatchRamp, Corpus
-from surefoot.detect import LossDetector
 from surefoot.errors import CheckpointError
 from surefoot.init import initialise
 from surefoot.model import Decoder
@@ -19,16 +17,13 @@ from surefoot.recipe import Recipe, require_fits
 from surefoot.records import Source
 from surefoot.signals import Meter
 from surefoot.train.custody import Custody
-from surefoot.train.environment import fingerprint
 from surefoot.train.feed import Say, corpus_of_run, keep_tokenizer, prepare_corpus, recorded
 from surefoot.train.job import Job
 from surefoot.train.pretrained import weights
 from surefoot.train.ranks import Ranks
 from surefoot.train.state import TrainState
 from surefoot.train.step import TrainStep
-
-# Of the environment: what bit equality rests on.
-_GROUND = ("python", "packages", "device", "processor", "threads", "world_size", "variables")
+from surefoot.watching import Recorder, default_detector, fingerprint, note_changes
 
 
 def create(
@@ -55,7 +50,9 @@ def create(
     spec = recorded(recipe.to_spec(sources), corpus)
     writer = None
     if ranks.is_main:
-        writer = runs.RunWriter.create(folder, spec, fingerprint(ranks), step.meter.places)
+        writer = runs.RunWriter.create(
+            folder, spec, fingerprint(ranks.device, ranks.world), step.meter.places
+        )
         keep_tokenizer(folder, corpus)
     ranks.barrier()
     job = _job(recipe, folder, ranks, corpus, step, writer)
@@ -97,7 +94,7 @@ def resume(folder: Path, ranks: Ranks, say: Say, *, warn: Say | None = None) -> 
         keep_tokenizer(folder, corpus)
         for problem in dict.fromkeys([*damaged, *writer.problems]):
             warn(problem)
-        _compare_environment(folder, fingerprint(ranks), writer, warn)
+        _compare_environment(writer, ranks, warn)
     ranks.barrier()
     # Under the writer's lock. What lies beyond belongs to a history that is given up.
     store.abandon_after(at or 0)
@@ -129,21 +126,10 @@ def _require_unsaved(folder: Path, damaged: Sequence[str]) -> None:
         )
 
 
-def _compare_environment(
-    folder: Path, now: Mapping[str, Any], writer: runs.RunWriter, warn: Say
-) -> None:
+def _compare_environment(writer: runs.RunWriter, ranks: Ranks, warn: Say) -> None:
     """A resume elsewhere is allowed, and told: bit equality holds on the same ground only."""
-    try:
-        before = runs.read_environment(folder)
-    except (OSError, ValueError):
-        return  # reading the run reports it
-    changed = {
-        name: [before.get(name), now[name]]
-        for name in _GROUND
-        if name in before and before[name] != now[name]
-    }
+    changed = note_changes(writer, fingerprint(ranks.device, ranks.world))
     if changed:
-        writer.ledger.append("environment", step=writer.last_step, changed=changed)
         warn(
             f"{', '.join(changed)} differ from when the run was started: it goes on, but not bit "
             "for bit as it would have"
@@ -207,6 +193,11 @@ def _job(
     writer: runs.RunWriter | None,
 ) -> Job:
     store = _store(recipe, folder, ranks)
+
+    def trusted() -> list[int]:
+        return [info.step for info in store.infos() if info.status != "quarantined"]
+
+    detector = default_detector(vocab_size=recipe.architecture.vocab_size, places=step.meter.places)
     return Job(
         recipe=recipe,
         folder=folder,
@@ -214,9 +205,10 @@ def _job(
         corpus=corpus,
         ramp=BatchRamp(recipe.batch),
         step=step,
-        detector=LossDetector(vocab_size=recipe.architecture.vocab_size),
+        recorder=Recorder(
+            step.meter, detector, writer=writer, name=folder.name, checkpoints=trusted
+        ),
         store=store,
         custody=Custody(store, recipe.checkpoint.confirm_after),
         state=TrainState(),
-        writer=writer,
     )

@@ -10,7 +10,7 @@ from the gradient on, with a forward pass as ever, came in between.
 import math
 from functools import cached_property
 
-from surefoot.detect.causes._shape import LossShape
+from surefoot.detect.causes._shape import YOUNG, LossShape
 from surefoot.detect.evidence import Evidence, SignalFacts
 from surefoot.records import split_name
 
@@ -23,6 +23,10 @@ STILL_RATE = 1e-6
 """Summed learning rates under which no run of Adam steps moves a loss by a nat: each changes a
 weight by about the rate (Kingma & Ba 2014, 1412.6980, section 2.1), a ten-thousandth of it here."""
 IMPOSSIBLE_NATS = 1.0
+LOUDEST = 4.0
+"""Score beyond which a signal is no louder."""
+EARLY = "SPK005"
+GROWTH = 5.0
 SOON = 60
 """Records before the onset in which a jump of the rate may have caused it."""
 
@@ -60,10 +64,48 @@ class Picture:
         found = [f for f in self.of(*signals) if f.out_since is not None and abs(f.score) >= 1.0]
         return sorted(found, key=lambda f: (f.out_since or 0, -abs(f.score)))
 
+    @cached_property
+    def main(self) -> int:
+        """The step at which most left its course, the loss included.
+
+        The onset is the first step at which anything did, and may be a lone outlier before; what a
+        cause does at once, it does here.
+        """
+        moved = [
+            (f.out_since, min(abs(f.score), LOUDEST))
+            for f in [*self.e.scalars.values(), *self.e.places.values()]
+            if f.out_since is not None and abs(f.score) >= 1.0
+        ]
+        for stretch in (self.loss.above, self.loss.below):
+            step = self.loss.step_of(stretch)
+            if step is not None:
+                moved.append((step, LOUDEST))
+        if self.e.code == EARLY or not moved:
+            return self.e.onset_step
+        weight = {
+            step: sum(loud for at, loud in moved if 0 <= at - step <= self.every)
+            for step, _ in moved
+        }
+        most = max(weight.values())
+        return min(step for step, loud in weight.items() if loud >= 0.5 * most)
+
     def now(self, *signals: str) -> list[SignalFacts]:
-        """Those of them that left their band in the first record of the incident."""
-        last = self.e.onset_step + self.every
-        return [f for f in self.out(*signals) if f.out_since is not None and f.out_since <= last]
+        """Those of them that left their band at :attr:`main`."""
+        return [
+            f
+            for f in self.out(*signals)
+            if f.out_since is not None and abs(f.out_since - self.main) <= self.every
+        ]
+
+    def before(self, *signals: str) -> list[SignalFacts]:
+        """Those that left their band before :attr:`main`, for more than a record."""
+        return [
+            f
+            for f in self.out(*signals)
+            if f.out_since is not None
+            and f.out_since < self.main - self.every
+            and (f.extreme_step >= self.main or f.extreme_step >= f.out_since + 2 * self.every)
+        ]
 
     def led_by(self, *signals: str) -> bool:
         """Whether the first signal out was one of these."""
@@ -89,14 +131,25 @@ class Picture:
 
     @cached_property
     def loss_now(self) -> bool:
-        """Whether the loss itself moved, up or down, in the first record."""
-        found = [s for s in (self.loss.above, self.loss.below) if s is not None]
-        steps = [self.e.steps_after[s.begin] for s in found if s.begin < len(self.e.steps_after)]
-        return any(step <= self.e.onset_step + self.every for step in steps)
+        """Whether the loss itself moved, up or down, at :attr:`main`."""
+        steps = [self.loss.step_of(s) for s in (self.loss.above, self.loss.below)]
+        return any(abs(step - self.main) <= self.every for step in steps if step is not None)
+
+    @cached_property
+    def blip(self) -> float | None:
+        """Loss off its level, nats, at :attr:`main` alone: three noise units, and back after it."""
+        steps, excess = self.e.steps_after, self.loss.excess
+        at = next((i for i, s in enumerate(steps) if abs(s - self.main) < self.every), None)
+        if at is None or at + 3 > len(excess):
+            return None
+        value, edge = excess[at], 3.0 * self.loss.noise
+        after = excess[at + 1 : at + 3]
+        calm = all(abs(x) < max(edge, 0.5 * abs(value)) for x in after)
+        return value if abs(value) >= edge and calm else None
 
     @cached_property
     def forward_now(self) -> bool:
-        """Whether the forward pass of the first record was off."""
+        """Whether its forward pass was off."""
         return self.loss_now or bool(self.now(*FORWARD))
 
     @cached_property
@@ -125,13 +178,23 @@ class Picture:
         out, of = self.e.place_count.get("grad_norm", (0, 0))
         return (out / of, out, of) if of > 1 else None
 
+    @cached_property
+    def grows(self) -> SignalFacts | None:
+        """A gradient norm that grew from record to record, fivefold or more, up to the peak."""
+        for facts in self.out("grad_norm"):
+            took = facts.extreme_step - (facts.out_since or 0)
+            grown = facts.at_onset > 0.0 and facts.extreme / facts.at_onset >= GROWTH
+            if facts.score > 0.0 and grown and took >= 3 * self.every:
+                return facts
+        return None
+
     # ---- rate and restart -----------------------------------------------------------------------
 
     @cached_property
     def jump(self) -> tuple[int, float | None] | None:
         """Step and factor of the newest jump of the rate in the 60 records before the onset."""
         e = self.e
-        last = e.onset_interval[1] + self.every
+        last = max(e.onset_interval[1], self.main) + self.every
         first = last - SOON * self.every
         near = [(at, by) for at, by in e.rate_jumps if first <= at <= last]
         if near:
@@ -157,9 +220,9 @@ class Picture:
     def from_restart(self) -> int | None:
         """Steps from the newest restart to the onset; None without one before it."""
         resumed = self.e.resumed_step
-        if resumed is None or self.e.onset_interval[1] < resumed:
+        if resumed is None or self.main < resumed - self.every:
             return None
-        return max(0, self.e.onset_step - resumed)
+        return max(0, self.main - resumed)
 
     @cached_property
     def at_restart(self) -> bool:
@@ -169,7 +232,7 @@ class Picture:
     @cached_property
     def young(self) -> bool:
         """Whether the run is seen from its start and had made at most 200 steps."""
-        return self.e.first_step <= 2 and self.e.onset_step - self.e.first_step <= 200
+        return self.e.first_step <= 2 and self.e.alarm_step - self.e.first_step <= YOUNG
 
     # ---- impossible steps -----------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """The shape of the loss around an incident: where it stood out, how it rose, how it ended.
 
-Single losses are noisy, and a raised level of two noise units shows in no single one. So the stretch
-that stood out is the one whose sum of (excess / noise - 1) is largest (Kadane; Page 1954 for the
-offset), and it counts if its mean is well beyond what noise makes of so many records.
+Single losses are noisy, and a raised level of two noise units shows in no single one. So the
+stretch that stood out is the one whose sum of (excess / noise - 1) is largest (Page 1954), and it
+counts if its mean is well beyond what noise makes of so many records.
 """
 
 import math
@@ -14,9 +14,12 @@ from surefoot.detect.evidence import Evidence
 
 CLEAR = 6.0
 """Standard deviations of its own mean from which a stretch counts."""
+EDGE = 0.2
+"""Share of its peak under which a record at either end does not belong to a stretch."""
 FLOOR = 0.002
 UNKNOWN_NOISE = 0.05
 ABSURD = 50.0
+YOUNG = 200
 LEARNING = 3.0
 """Fall within 24 records, in noise units, beyond which a loss under its level is no news."""
 
@@ -84,16 +87,18 @@ class LossShape:
     def below(self) -> Stretch | None:
         """The stretch below it; None while the loss is falling fast anyway."""
         facts = self.e.loss
-        if facts is not None and facts.trend < -LEARNING:
+        young = self.e.first_step <= 2 and self.e.alarm_step - self.e.first_step <= YOUNG
+        if young or (facts is not None and facts.trend < -LEARNING):
             return None
         return _stretch([-x for x in self.excess], self.noise)
 
     @cached_property
     def step(self) -> int | None:
         """First step of the stretch above."""
-        return self._step_of(self.above)
+        return self.step_of(self.above)
 
-    def _step_of(self, stretch: Stretch | None) -> int | None:
+    def step_of(self, stretch: Stretch | None) -> int | None:
+        """First step of a stretch."""
         if stretch is None or stretch.begin >= len(self.e.steps_after):
             return None
         return self.e.steps_after[stretch.begin]
@@ -121,8 +126,8 @@ class LossShape:
         """Whether it was one record, or so few that an aftermath of one record explains them."""
         if self.above is None or not self.back:
             return False
-        rest = self.above.values[1:]
-        return len(self.above) <= 4 and all(x <= 0.5 * self.above.peak for x in rest)
+        high = sum(x >= 0.5 * self.above.peak for x in self.above.values)
+        return len(self.above) <= 4 and high <= 1
 
     @cached_property
     def cliff(self) -> float | None:
@@ -135,13 +140,21 @@ class LossShape:
 
     @cached_property
     def flat(self) -> bool:
-        """Whether its second half was about as high as its first: a plateau, no hill, no decay."""
+        """Whether its thirds were about equally high: a plateau, no hill, no climb, no decay."""
         if self.above is None or len(self.above) < 6:
             return False
-        half = len(self.above) // 2
-        first, second = fmean(self.above.values[:half]), fmean(self.above.values[half:])
-        slack = 2.0 * self.noise / math.sqrt(half)
-        return 0.6 * first - slack <= second <= 1.4 * first + slack
+        third, values = len(self.above) // 3, self.above.values
+        means = [fmean(part) for part in (values[:third], values[third:-third], values[-third:])]
+        return min(means) + 2.0 * self.noise / math.sqrt(third) >= 0.6 * max(means)
+
+    @cached_property
+    def remains(self) -> bool:
+        """Whether its last third was still a third as high as its first: learned, not healed."""
+        if self.above is None or len(self.above) < 8:
+            return False
+        third = len(self.above) // 3
+        first, last = fmean(self.above.values[:third]), fmean(self.above.values[-third:])
+        return last >= 0.33 * first
 
     @cached_property
     def fades(self) -> bool:
@@ -169,16 +182,24 @@ class LossShape:
 
 def _stretch(values: list[float], noise: float) -> Stretch | None:
     """The stretch of values that is most clearly above 0."""
-    best, begin, end, total, start = 0.0, 0, 0, 0.0, 0
-    for index, value in enumerate(values):
-        if total <= 0.0:
-            total, start = 0.0, index
-        total += value / noise - 1.0
-        if total > best:
-            best, begin, end = total, start, index + 1
-    if best <= 0.0:
+    begin, end = _largest(values, noise)
+    if begin == end:
         return None
     mean = fmean(values[begin:end])
     if mean / noise * math.sqrt(end - begin) < CLEAR:
         return None
+    # Once more, against a part of its own height: what lingers a little above is its aftermath.
+    begin, end = _largest(values, max(noise, EDGE * max(values[begin:end])))
     return Stretch(begin, end, values)
+
+
+def _largest(values: list[float], offset: float) -> tuple[int, int]:
+    """Begin and end of the stretch whose sum of (value - offset) is largest."""
+    best, begin, end, total, start = 0.0, 0, 0, 0.0, 0
+    for index, value in enumerate(values):
+        if total <= 0.0:
+            total, start = 0.0, index
+        total += value - offset
+        if total > best:
+            best, begin, end = total, start, index + 1
+    return begin, end

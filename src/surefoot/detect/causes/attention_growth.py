@@ -1,6 +1,6 @@
 """Attention logits that grow until the softmax is one-hot and the layer stops learning."""
 
-from surefoot.detect.causes._picture import Picture
+from surefoot.detect.causes._picture import EARLY, Picture
 from surefoot.detect.causes._weighing import FAIR, STRONG, WEAK, Balance, factor
 from surefoot.detect.evidence import Evidence, Hypothesis, SignalFacts
 
@@ -12,9 +12,12 @@ EXPERIMENT = (
 SIGNAL = "attention_logit_max"
 HIGH = 50.0
 """A logit of 50 leaves e^-50 for a key that is 50 lower: one-hot in fp32."""
+SMALL = 4.0
+"""Logits that no softmax suffers from."""
 GROWS = 3
 """Records over which it must have gone on growing: a jump is an effect of something else."""
 LONG = 8
+OTHERS = ("grad_norm", "adam_rms", "update_rms", "update_ratio", "log_z")
 
 
 def weigh(evidence: Evidence) -> Hypothesis:
@@ -31,21 +34,24 @@ def weigh(evidence: Evidence) -> Hypothesis:
         scale.add(-WEAK, f"{SIGNAL} is not recorded")
         return scale.result()
     grown = [f for f in p.out(SIGNAL) if f.score > 0.0]
+    grown = [f for f in grown if f.extreme >= SMALL]
     slow = [f for f in grown if f.extreme_step - (f.out_since or 0) >= GROWS * p.every]
     if slow:
         _growth(p, scale, slow[0])
     elif grown:
         scale.add(-WEAK, f"{grown[0].name} jumped in one record, with the rest")
-    else:
+    elif p.e.code != EARLY or not p.led_by(SIGNAL):
         low = p.out(SIGNAL)
         scale.add(-FAIR, f"{low[0].name} fell" if low else f"{known[0].name} kept its course")
     top = max(f.before for f in known)
     if top >= HIGH:
         scale.add(FAIR, f"the largest attention logit already stood at {top:.3g} before the onset")
-    if p.led_by(SIGNAL) and (slow or p.e.code == "SPK005"):
+    if p.led_by(SIGNAL) and p.e.code == EARLY:
+        scale.add(STRONG + FAIR, f"the early warning came from {p.e.leading_signal}")
+    elif p.led_by(SIGNAL) and slow:
         scale.add(FAIR, f"it led: {p.e.leading_signal} was the first signal out")
     if p.young:
-        scale.add(-FAIR, f"step {p.e.onset_step} is early in the run: growth takes its time")
+        scale.add(-FAIR, f"step {p.e.alarm_step} is early in the run: growth takes its time")
     if p.at_restart:
         scale.add(-FAIR, "it began at a restart")
     if p.loss.brief:
@@ -57,7 +63,10 @@ def _growth(p: Picture, scale: Balance, first: SignalFacts) -> None:
     lead, ratio = p.lead(first), p.ratio(first)
     rose = "" if ratio is None else f" ({factor(ratio)} to {first.extreme:.3g})"
     took = first.extreme_step - (first.out_since or 0)
-    if lead is None:
+    louder = [f for f in p.now(*OTHERS) if abs(f.score) >= abs(first.score)]
+    if first in p.now(SIGNAL) and louder:
+        scale.add(-FAIR, f"{first.name} moved with {louder[0].name}, in the same record")
+    elif lead is None:
         scale.add(STRONG, f"{first.name} grew for {took} steps{rose}, the loss kept its course")
     elif lead >= LONG * p.every:
         scale.add(STRONG, f"{first.name} left its course {lead:.0f} steps before the loss{rose}")

@@ -54,12 +54,20 @@ def _shape(p: Picture, scale: Balance) -> None:
             )
         elif len(above) > LASTS:
             scale.add(-STRONG, f"the loss stayed up for {len(above)} records")
+        elif len(above) == 1 and not p.loss.back:
+            scale.add(WEAK, f"the loss rose by {above.peak:.3g} nats in one record")
         elif not p.loss.sudden:
             scale.add(-FAIR, f"the loss took {p.loss.rise} records to rise")
     if below is not None and len(below) > 4:
         scale.add(-FAIR, f"the loss ran {below.height:.2g} nats low for {len(below)} records")
-    if above is None and below is None:
-        scale.add(-WEAK, "the loss itself kept its course")
+    if above is None and below is None and p.e.code != "SPK004":
+        blip = p.blip
+        if blip is not None:
+            scale.add(
+                FAIR, f"the loss was {blip:+.2g} nats off its course in that record, and back"
+            )
+        else:
+            scale.add(-WEAK, "the loss itself kept its course")
 
 
 def _timing(p: Picture, scale: Balance) -> None:
@@ -67,6 +75,8 @@ def _timing(p: Picture, scale: Balance) -> None:
         scale.add(FAIR, "forward pass and gradient left their course in the same record")
     elif p.backward_now and p.of(*FORWARD):
         scale.add(-WEAK, "the gradient left its course with the forward pass as ever")
+    if p.grows is not None:
+        scale.add(-STRONG, f"{p.grows.name} grew from record to record, to {p.grows.extreme:.3g}")
     lasting = [
         f
         for f in p.now(*FORWARD, *BACKWARD, *UPDATES)
@@ -74,6 +84,7 @@ def _timing(p: Picture, scale: Balance) -> None:
     ]
     if len(lasting) >= 2:
         scale.add(-FAIR, f"{lasting[0].name} went on moving to step {lasting[0].extreme_step}")
-    earlier = [f for f in p.out(*FORWARD, *BACKWARD, *UPDATES) if (p.lead(f) or 0) > p.every]
+    earlier = p.before(*FORWARD, *BACKWARD, *UPDATES)
     if earlier:
-        scale.add(-FAIR, f"{earlier[0].name} left its course {p.lead(earlier[0]):.0f} steps before")
+        steps = p.main - (earlier[0].out_since or 0)
+        scale.add(-FAIR, f"{earlier[0].name} left its course {steps} steps before")

@@ -10,6 +10,9 @@ EXPERIMENT = (
     "with them at the end of the order: the raised loss must go and come with them"
 )
 SEVERAL = 4
+LONG = 8
+LASTING = 20
+LEAD = 6
 
 
 def weigh(evidence: Evidence) -> Hypothesis:
@@ -23,13 +26,15 @@ def weigh(evidence: Evidence) -> Hypothesis:
     p = Picture(evidence)
     scale = Balance(CAUSE, EXPERIMENT)
     above, below = p.loss.above, p.loss.below
-    if above is None and below is None:
+    if above is None and below is None and p.e.code != "SPK004":
         scale.add(-FAIR, "the loss itself kept its course")
-    if above is not None:
+    low = below is not None and len(below) >= SEVERAL
+    if above is not None and not (low and len(above) < SEVERAL):
         _raised(p, scale, len(above))
-    if below is not None and len(below) >= SEVERAL:
+    if below is not None and low:
         scale.add(
-            FAIR, f"the loss ran {below.height:.2g} nats low for {len(below)} records: easy text"
+            FAIR + WEAK,
+            f"the loss ran {below.height:.2g} nats low for {len(below)} records: easy text",
         )
     if p.forward_now and p.backward_now:
         scale.add(WEAK, "forward pass and gradient left their course in the same record")
@@ -43,19 +48,24 @@ def _raised(p: Picture, scale: Balance, length: int) -> None:
     assert p.loss.above is not None
     height = p.loss.above.height
     if length < SEVERAL:
+        if not p.loss.back:
+            return  # too early to tell it from one batch
         scale.add(-FAIR, f"it was back after {length} record{'s' if length != 1 else ''}")
         return
     if p.loss.sudden:
-        scale.add(WEAK, f"the loss was up by {height:.3g} nats from the first record on")
+        points = FAIR if length >= LONG and p.loss.remains else WEAK
+        steady = p.e.rate_before is not None and p.jump is None and p.from_restart is None
+        steady = steady and (p.grown or 1.0) < 1.3
+        if length >= LASTING and p.loss.remains and steady and p.of(*FORWARD) and not p.grows:
+            points = STRONG
+        scale.add(points, f"the loss was up by {height:.3g} nats from the first record on")
     elif p.loss.rise > 3:
         scale.add(-WEAK, f"the loss took {p.loss.rise} records to rise")
     if p.loss.flat:
         scale.add(FAIR, f"it stood on one raised level for {length} records")
-    elif p.loss.fades:
-        scale.add(-WEAK, "it faded slowly, as weights heal")
     cliff = p.loss.cliff
     if cliff is not None and cliff >= 0.5:
-        scale.add(FAIR, f"it ended within a record: {cliff:.0%} of the rise went at once")
+        scale.add(FAIR + WEAK, f"it ended within a record: {cliff:.0%} of the rise went at once")
 
 
 def _against(p: Picture, scale: Balance) -> None:
@@ -63,10 +73,15 @@ def _against(p: Picture, scale: Balance) -> None:
         scale.add(-FAIR, "it began at a restart")
     if p.jump is not None:
         scale.add(-STRONG, f"the learning rate jumped at step {p.jump[0]}")
+    elif p.grown is not None and p.grown >= 1.3 and not p.young:
+        scale.add(-FAIR, f"the learning rate was rising: {p.grown:.2g} times in 100 records")
     if p.impossible and p.to_uniform:
         scale.add(-STRONG, "the loss is that of fresh weights, at a rate that moves nothing")
-    earlier = [f for f in p.out(*FORWARD, *BACKWARD) if (p.lead(f) or 0) > 3 * p.every]
-    if earlier:
-        scale.add(-FAIR, f"{earlier[0].name} left its course {p.lead(earlier[0]):.0f} steps before")
+    earlier = p.before(*FORWARD, *BACKWARD)
+    if earlier and p.main - (earlier[0].out_since or 0) >= LEAD * p.every:
+        steps = p.main - (earlier[0].out_since or 0)
+        scale.add(-FAIR, f"{earlier[0].name} left its course {steps} steps before")
+    if p.grows is not None:
+        scale.add(-STRONG, f"{p.grows.name} grew from record to record, to {p.grows.extreme:.3g}")
     if p.nonfinite:
         scale.add(-WEAK, f"{p.nonfinite[0].name} was not finite")

@@ -13,7 +13,10 @@ EXPERIMENT = (
     "bits that differ between runs are the machine's; compare weights and moments across replicas"
 )
 ABSURD = 100.0
+BEYOND = 1e4
+"""The same where many places have it at once, as after a change of the data."""
 LOUD = 5.0
+ALONE = 4.0
 JUMPED = 0.05
 
 
@@ -47,19 +50,25 @@ def weigh(evidence: Evidence) -> Hypothesis:
 
 
 def _alone(p: Picture, scale: Balance) -> None:
-    """One place alone, loudly, in the first record of it."""
-    early = [f for f in p.now(*BACKWARD, *UPDATES, "param_norm") if "@" in f.name]
-    names = {split_name(f.name)[1] for f in early}
-    counts = [of for _, of in p.e.place_count.values()]
-    if len(names) != 1 or not counts or max(counts) < 4:
+    """One place that stands out far beyond every other."""
+    loudest: dict[str, float] = {}
+    ratios: dict[str, float] = {}
+    for facts in p.out("grad_norm", *UPDATES, "param_norm"):
+        place = split_name(facts.name)[1]
+        if place is not None:
+            loudest[place] = max(loudest.get(place, 0.0), abs(facts.score))
+            ratio = p.ratio(facts)
+            if ratio is not None and ratio > 0.0:
+                ratios[place] = max(ratios.get(place, 1.0), ratio, 1.0 / ratio)
+    places = max((of for _, of in p.e.place_count.values()), default=0)
+    if not loudest or places < 4:
         return
-    ratios = [ratio for ratio in map(p.ratio, early) if ratio is not None and ratio > 0.0]
-    worst = max((max(r, 1.0 / r) for r in ratios), default=1.0)
-    if worst >= LOUD:
+    first, *rest = sorted(loudest, key=lambda place: -loudest[place])
+    others = loudest[rest[0]] if rest else 1.0
+    by = ratios.get(first, 1.0)
+    if by >= LOUD and loudest[first] >= ALONE * others:
         scale.add(
-            STRONG,
-            f"it began in one place alone: {next(iter(names))}, of {max(counts)}, "
-            f"by {factor(worst)}",
+            STRONG, f"one place of {places} stands out far beyond the others: {first}, {factor(by)}"
         )
 
 
@@ -67,9 +76,13 @@ def _magnitude(p: Picture, scale: Balance) -> None:
     loud = []
     for facts in p.now("grad_norm", "adam_rms", "param_norm", *UPDATES):
         ratio = p.ratio(facts)
-        if ratio is not None and facts.score > 0.0:
+        at_once = facts.extreme_step - (facts.out_since or 0) <= p.every
+        if ratio is not None and facts.score > 0.0 and at_once:
             loud.append((ratio, facts.name))
-    if loud and max(loud)[0] >= ABSURD:
+    places = {split_name(f.name)[1] for f in p.now(*BACKWARD, *UPDATES)} - {None}
+    total = max((of for _, of in p.e.place_count.values()), default=0)
+    many = total >= 4 and len(places) > 0.34 * total
+    if loud and max(loud)[0] >= (BEYOND if many else ABSURD):
         scale.add(FAIR + WEAK, f"{max(loud)[1]} was {factor(max(loud)[0])} its course at once")
 
 
@@ -93,7 +106,7 @@ def _order(p: Picture, scale: Balance) -> None:
         scale.add(FAIR, p.impossible)
     if p.forward_finite and p.e.scale_before is None:
         scale.add(
-            STRONG + WEAK,
+            STRONG,
             f"{p.nonfinite[0].name} was not finite from a finite forward pass, with no loss scale",
         )
     elif p.nonfinite and p.e.scale_before is None and not p.out(*FORWARD, *BACKWARD, *UPDATES):
@@ -108,7 +121,8 @@ def _order(p: Picture, scale: Balance) -> None:
             )
     elif p.now(*UPDATES) and not p.backward_now and not p.forward_now and p.jump is None:
         scale.add(FAIR, "the update was off with gradient and forward pass as ever: a moment")
-    if p.loss.above is not None and p.loss.sudden and p.loss.fades and not p.at_restart:
+    calm = not p.at_restart and p.grows is None
+    if p.loss.above is not None and p.loss.sudden and p.loss.fades and calm:
         scale.add(WEAK, "the loss rose in one record and faded slowly: the weights changed")
     if p.loss.brief:
         scale.add(-WEAK, "the loss was back at once: the weights are sound")

@@ -2,7 +2,7 @@
 
 import re
 
-from surefoot.detect.causes._picture import Picture
+from surefoot.detect.causes._picture import EARLY, Picture
 from surefoot.detect.causes._weighing import FAIR, STRONG, WEAK, Balance, factor
 from surefoot.detect.evidence import Evidence, Hypothesis, SignalFacts
 from surefoot.records import split_name
@@ -17,6 +17,9 @@ LOG_Z = ("log_z", "log_z_abs_max", "z_loss")
 DRIFTS = 2
 LONG = 8
 GROWN = 1.3
+FAR = 5.0
+"""Nats by which a log-sum-exp moves only if nothing holds it: e^5 in every logit."""
+CLIMB = 20
 _HEAD = re.compile(r"(lm_?head|^head|output_?(proj|layer|embed)|unembed|logits?)", re.IGNORECASE)
 
 
@@ -36,7 +39,9 @@ def weigh(evidence: Evidence) -> Hypothesis:
     if known:
         _drift(p, scale)
     _norms(p, scale, heads)
-    if p.led_by(*LOG_Z):
+    if p.led_by(*LOG_Z) and p.e.code == EARLY:
+        scale.add(STRONG + FAIR, f"the early warning came from {p.e.leading_signal}")
+    elif p.led_by(*LOG_Z):
         scale.add(FAIR, f"it led: {p.e.leading_signal} was the first signal out")
     if p.at_restart:
         scale.add(-STRONG, "it began at a restart")
@@ -48,10 +53,27 @@ def weigh(evidence: Evidence) -> Hypothesis:
 def _drift(p: Picture, scale: Balance) -> None:
     out = p.out(*LOG_Z)
     if not out:
+        if p.e.code == EARLY and p.led_by(*LOG_Z):
+            return
         scale.add(-WEAK, f"{p.of(*LOG_Z)[0].name} kept its course")
         return
     first = out[0]
     moved = f" ({first.before:.3g} to {first.extreme:.3g})"
+    climbed = [
+        f
+        for f in out
+        if f.name != "z_loss"
+        and abs(f.extreme - f.before) >= FAR
+        and f.extreme_step - (f.out_since or 0) >= CLIMB * p.every
+    ]
+    if climbed and not p.loss.back:
+        took = climbed[0].extreme_step - (climbed[0].out_since or 0)
+        scale.add(
+            STRONG + WEAK,
+            f"{climbed[0].name} went from {climbed[0].before:.3g} to {climbed[0].extreme:.3g} over "
+            f"{took} steps: far more than any loss needs",
+        )
+        return
     lead = p.lead(first)
     jumped = first.extreme_step - (first.out_since or 0) < DRIFTS * p.every
     if lead is None and not p.loss_now:

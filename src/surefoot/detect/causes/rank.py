@@ -1,5 +1,6 @@
 """The ranking: every hypothesis weighed, as shares of one, and modest where little is recorded."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -13,6 +14,10 @@ CURVE_ONLY = 0.35
 """Largest share of a named cause where nothing but the loss and the rate is recorded."""
 GRADIENT_ONLY = 0.6
 """The same where the gradient norm is all there is beside them."""
+_TELLING = re.compile(
+    r"^(log_z|z_loss|adam_|eps_|update_r|grad_cosine|param_)|logit|(?<!grad_)norm"
+)
+"""Signals of a cause: not counters, times, or what is computed from the loss and the gradient."""
 PACKAGE = "surefoot.detect.causes"
 
 Weigh = Callable[[Evidence], Hypothesis]
@@ -59,8 +64,7 @@ def _cap(p: Picture) -> float:
     """How sure a named cause may be, given what is recorded."""
     if p.impossible is not None:
         return 1.0
-    told = {name for name in p.e.scalars if name != "learning_rate"} | set(p.e.place_count)
-    told |= {"loss_scale"} if p.e.scale_before is not None else set()
-    if not told:
-        return CURVE_ONLY
-    return GRADIENT_ONLY if told <= {"grad_norm"} else 1.0
+    recorded = {*p.e.scalars, *p.e.place_count}
+    if p.e.scale_before is not None or any(_TELLING.search(name) for name in recorded):
+        return 1.0
+    return GRADIENT_ONLY if "grad_norm" in recorded else CURVE_ONLY

@@ -1,6 +1,6 @@
 """The learning rate: too high for this state of the model, raised at a stroke, or not warmed up."""
 
-from surefoot.detect.causes._picture import UPDATES, Picture
+from surefoot.detect.causes._picture import SOON, UPDATES, Picture
 from surefoot.detect.causes._weighing import FAIR, STRONG, WEAK, Balance, factor
 from surefoot.detect.evidence import Evidence, Hypothesis
 
@@ -28,6 +28,10 @@ def weigh(evidence: Evidence) -> Hypothesis:
         if facts.score > 0.0 and ratio is not None and ratio >= 1.5:
             scale.add(WEAK, f"{facts.name} rose {factor(ratio)}")
             break
+    if p.grows is not None:
+        scale.add(
+            WEAK, f"{p.grows.name} grew from record to record to {p.grows.extreme:.3g}: overshoot"
+        )
     cosine = p.scalar("grad_cosine")
     if cosine is not None and cosine.out_since is not None and cosine.extreme < -0.15:
         scale.add(WEAK, f"gradients turned against their mean: grad_cosine {cosine.extreme:.2g}")
@@ -46,6 +50,10 @@ def weigh(evidence: Evidence) -> Hypothesis:
 
 def _rate(p: Picture, scale: Balance) -> None:
     e = p.e
+    for code, step in e.contradictions:
+        if code in ("CKP001", "SCH001"):
+            scale.add(FAIR, f"{code} at step {step}: the rate is not the one that was asked for")
+            break
     if p.jump is not None:
         at, by = p.jump
         if by is not None and by < 0.9:
@@ -61,11 +69,12 @@ def _rate(p: Picture, scale: Balance) -> None:
     rate, peak = e.rate_at if e.rate_at is not None else e.rate_before, e.rate_peak
     if rate is None or peak is None or peak <= 0.0:
         return
-    if p.grown is not None and p.grown >= 1.3 and not p.young:
+    near = p.main - e.onset_step <= SOON * p.every
+    if p.grown is not None and p.grown >= 1.3 and not p.young and near:
         scale.add(
             STRONG, f"the learning rate was rising: {factor(p.grown)} in 100 records, to {rate:.3g}"
         )
     elif p.young and rate >= 0.5 * peak:
-        scale.add(FAIR, f"step {e.onset_step} is early in the run, at a rate of {rate:.3g}")
+        scale.add(FAIR, f"step {e.alarm_step} is early in the run, at a rate of {rate:.3g}")
     elif rate < 0.2 * peak:
         scale.add(-WEAK, f"the rate had come down to {rate:.2g} of a peak of {peak:.2g}")

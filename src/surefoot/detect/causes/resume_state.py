@@ -11,6 +11,11 @@ EXPERIMENT = (
     "each restored by hand"
 )
 SOON = 60
+MEANING = {
+    "CKP001": "the schedule began anew",
+    "CKP002": "the data began anew, and what comes with new data is a consequence",
+    "CKP003": "the weights were replaced",
+}
 
 
 def weigh(evidence: Evidence) -> Hypothesis:
@@ -24,9 +29,13 @@ def weigh(evidence: Evidence) -> Hypothesis:
     p = Picture(evidence)
     scale = Balance(CAUSE, EXPERIMENT)
     _weights(p, scale)
+    lost = [item for item in evidence.contradictions if item[0].startswith("CKP")]
+    if lost:
+        code, step = lost[-1]
+        scale.add(STRONG + FAIR, f"{code} at step {step}: {MEANING.get(code, 'state was lost')}")
     since = p.from_restart
     if since is None:
-        if p.impossible is None:
+        if p.impossible is None and not lost:
             scale.add(-DECISIVE, "no restart is known before the onset")
         return scale.result()
     resumed = p.e.resumed_step

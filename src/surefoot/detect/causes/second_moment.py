@@ -1,6 +1,6 @@
 """Adam's second moment: it lags behind the gradient, or eps is not small beside its root."""
 
-from surefoot.detect.causes._picture import Picture
+from surefoot.detect.causes._picture import EARLY, UPDATES, Picture
 from surefoot.detect.causes._weighing import FAIR, STRONG, WEAK, Balance, factor
 from surefoot.detect.evidence import Evidence, Hypothesis
 
@@ -13,6 +13,8 @@ EXPERIMENT = (
 LAGS = 2.3
 """Adam's RMS from which updates are too large (Wortsman et al. 2023, 2304.13013)."""
 SOON = 8
+LEAPS = 5.0
+"""Growth of the updates that a batch alone does not make."""
 DAMPED = 0.6
 """Adam's RMS, over its level before, under which eps (or a v from elsewhere) holds the updates."""
 
@@ -32,10 +34,18 @@ def weigh(evidence: Evidence) -> Hypothesis:
         return scale.result()
     _lag(p, scale)
     _eps(p, scale)
-    if p.led_by("adam_rms", "eps_share") and not p.loss_now:
+    if p.led_by("adam_rms", "eps_share") and p.e.code == EARLY:
+        scale.add(STRONG, f"the early warning came from {p.e.leading_signal}")
+    elif p.led_by("adam_rms", "eps_share") and not p.loss_now:
         scale.add(WEAK, f"it led: {p.e.leading_signal} was the first signal out")
+    if p.grows is not None:
+        scale.add(
+            WEAK, f"{p.grows.name} grew from record to record to {p.grows.extreme:.3g}: overshoot"
+        )
     if p.at_restart:
         scale.add(-STRONG, "it began at a restart")
+    if p.forward_finite:
+        scale.add(-FAIR, f"{p.nonfinite[0].name} was not finite: an overflow is no lag")
     if p.jump is not None:
         scale.add(-FAIR, f"the learning rate jumped at step {p.jump[0]}")
     if p.loss.brief:
@@ -49,6 +59,15 @@ def _lag(p: Picture, scale: Balance) -> None:
     if not out:
         return
     first = (high or out)[0]
+    steps = [f for f in p.out(*UPDATES) if f.score > 0.0 and (p.ratio(f) or 0.0) >= LEAPS]
+    if high and steps and p.jump is None and not p.at_restart:
+        grown = factor(p.ratio(steps[0]) or 0.0)
+        scale.add(
+            STRONG + FAIR,
+            f"{first.name} reached {first.extreme:.2g} and {steps[0].name} rose {grown} at the "
+            "same rate: a gradient that v had not seen for long",
+        )
+        return
     lead = p.lead(first)
     value = f"{first.name} reached {first.extreme:.2g}"
     if not high:

@@ -22,6 +22,7 @@ from typing import Any
 
 from surefoot.detect.monitors._base import Monitor, Row
 from surefoot.detect.monitors.all_skipped import AllSkipped
+from surefoot.detect.monitors.cooldown_rise import CooldownRise
 from surefoot.detect.monitors.data_restart import DataRestart
 from surefoot.detect.monitors.earlier_skips import EarlierSkips
 from surefoot.detect.monitors.loss_vanished import LossVanished
@@ -51,6 +52,7 @@ class Monitors:
             DataRestart(),
             WeightsReplaced(spec),
             OffSchedule(spec),
+            CooldownRise(),
             SkipsNotCounted(),
             RateFrozen(),
             LossVanished(),
@@ -58,13 +60,14 @@ class Monitors:
             AllSkipped(),
             EarlierSkips(),
         )
+        self._updates = tuple(monitor.update for monitor in self.monitors)
 
     def update(self, record: StepRecord) -> list[Finding]:
         """What the next record tells; it never raises on what a record holds."""
         row = Row(record)
         found: list[Finding] = []
-        for monitor in self.monitors:
-            told = monitor.update(row)
+        for update in self._updates:
+            told = update(row)
             if told:
                 found += told
         return found

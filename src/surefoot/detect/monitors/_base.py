@@ -10,8 +10,11 @@ from surefoot.records import Event, Finding, Place, StepRecord
 NOTHING: tuple[Finding, ...] = ()
 
 
+LARGEST = 1 << 62
+
+
 class Row:
-    """A record as the monitors see it: every value a float, NaN and infinity included.
+    """A record as the monitors see it: every value a number, NaN and infinity included.
 
     Attributes:
         step: of the record.
@@ -24,29 +27,26 @@ class Row:
     def __init__(self, record: StepRecord) -> None:
         self.step = record.step
         self.attempt = record.attempt
-        try:
-            self.values = {
-                name: float(value)
-                for name, value in record.values.items()
-                if type(value) is float or type(value) is int
-            }
-        except OverflowError:
-            self.values = {}
-        if len(self.values) != len(record.values):
-            for name, value in record.values.items():
-                if name not in self.values:
-                    self._keep(name, value)
+        self.values: Mapping[str, float] = record.values
+        for value in record.values.values():
+            kind = type(value)
+            if kind is not float and not (kind is int and -LARGEST < value < LARGEST):
+                self._take(record.values)
+                return
 
-    def _keep(self, name: str, value: Any) -> None:
+    def _take(self, values: Mapping[str, Any]) -> None:
         """Numbers of other types (numpy, bool, an integer beyond a float) are taken, too."""
-        if value is None or isinstance(value, str):
-            return
-        try:
-            self.values[name] = float(value)
-        except OverflowError:
-            self.values[name] = math.inf if value > 0 else -math.inf
-        except (TypeError, ValueError):
-            return
+        found: dict[str, float] = {}
+        for name, value in values.items():
+            if value is None or isinstance(value, str):
+                continue
+            try:
+                found[name] = float(value)
+            except OverflowError:
+                found[name] = math.inf if value > 0 else -math.inf
+            except (TypeError, ValueError):
+                continue
+        self.values = found
 
 
 @runtime_checkable

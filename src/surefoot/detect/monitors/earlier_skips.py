@@ -16,12 +16,13 @@ class EarlierSkips(Plain):
     """Reads a trainer's running count of batches skipped for NaN when the next one comes."""
 
     name = "earlier-skips"
-    fields = ("signals", "counter", "count", "first", "told")
+    fields = ("signals", "counter", "count", "first", "consumed", "told")
 
     def __init__(self) -> None:
         self.counter: str | None = None
         self.count = 0.0
         self.first: int | None = None
+        self.consumed: list[Any] | None = None
         self.told = False
         self.signals = 0
 
@@ -30,10 +31,16 @@ class EarlierSkips(Plain):
         values = row.values
         if self.told:
             return NOTHING
-        before = self.count
+        before, begins = self.count, self.consumed
         name = self._find(values)
         if name is None:
             return NOTHING
+        for counted, unit in (("consumed_tokens", "tokens"), ("consumed_samples", "samples")):
+            position = finite(values, counted)
+            if position is not None:
+                self.consumed = [unit, int(position)]
+                break
+        where = "" if begins is None else f" ({begins[0]} from {begins[1]:,} on)"
         self.first = row.step if self.first is None else self.first
         count = finite(values, name)
         if count is not None:
@@ -58,8 +65,8 @@ class EarlierSkips(Plain):
                 actions=(
                     f"list the steps of the {before:.0f} earlier skips and their batches, and see "
                     "what these have in common (length, packing, source)",
-                    f"replay the batch of step {row.step} from the checkpoint before, and find "
-                    "the first tensor that is not finite",
+                    f"replay the batch of step {row.step}{where} from the checkpoint before "
+                    "it, and find the first tensor that is not finite",
                 ),
                 references=("InternLM/InternEvo issue 375",),
             )

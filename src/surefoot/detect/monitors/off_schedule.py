@@ -102,7 +102,13 @@ class OffSchedule(Plain):
         size = self._sizes.get(abs(k))
         of = f", the factor equals {size}" if size else ""
         speed = f"{k} times too fast" if k > 0 else f"{-k} times too slow"
-        ends = f"; it reaches its end at step {self._end // k} of {self._end}" if k > 0 else ""
+        ends = ""
+        if k > 0:
+            over, low = self._end // k, self._asked(self._end)
+            ends = (
+                f"; it reaches its end at step {over} of {self._end}, and the other "
+                f"{self._end - over} steps would run at {low:.3g}"
+            )
         if k > 0:
             cause = (
                 f"the scheduler is stepped {k} times an update: build it for {k} times the steps, "

@@ -1,6 +1,5 @@
 """LOG006: after a value that is not finite the learning rate stands still: updates are skipped."""
 
-import math
 from collections.abc import Sequence
 
 from surefoot.detect.monitors._base import NOTHING, Plain, Row, finding
@@ -30,13 +29,12 @@ class RateFrozen(Plain):
         """Judge the rate of a row."""
         values = row.values
         rate = values.get("learning_rate")
-        if rate is None or not math.isfinite(rate) or self.told:
+        if rate is None or self.told or rate - rate != 0.0:
             return NOTHING
-        loss, grad = values.get("loss"), values.get("grad_norm")
-        broken = any(x is not None and not math.isfinite(x) for x in (loss, grad))
+        loss, grad = values.get("loss", 0.0), values.get("grad_norm", 0.0)
         same = self.rate == rate
         self.rate = rate
-        if not broken:
+        if loss - loss == 0.0 and grad - grad == 0.0:  # both finite, or absent
             self.moves = 0 if same else self.moves + 1
             self.bad, self.frozen = None, 0
             return NOTHING

@@ -66,8 +66,8 @@ class RateRestart(Plain):
             return NOTHING
         found: Sequence[Finding] = NOTHING
         resumed = self.step is not None and (row.attempt > self.attempt or row.step <= self.step)
-        phase = finite(row.values, "data_phase")
-        if phase is not None:
+        phase = row.values.get("data_phase")
+        if phase is not None and phase - phase == 0.0:
             if self.phase is not None and phase != self.phase:
                 self.planned = True
             self.phase = phase

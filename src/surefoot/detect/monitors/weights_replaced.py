@@ -117,8 +117,10 @@ class WeightsReplaced(Plain):
         if self.high is not None:
             return self._stays(row, loss)
         jump = loss - self.level
+        if jump < JUMP:
+            return NOTHING
         rates = [r for r in (rate, self.rate) if r is not None]
-        if jump < JUMP or not rates or min(rates) <= 0.0:
+        if not rates or min(rates) <= 0.0:
             return NOTHING
         moved = max(rates) * (row.step - self.step)
         if moved > STILL:

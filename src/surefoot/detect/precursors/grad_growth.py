@@ -13,47 +13,26 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from surefoot.detect.bank import Scores
-from surefoot.detect.precursors.base import Sign
+from surefoot.detect.precursors.growing import Growing
 from surefoot.detect.precursors.growth import Growth, positive_log
 
 DRIFT = 6.0
 GROWTH = math.log(2.0)
-KNOWN_FROM = 64
 
 
-class GradGrowth:
+class GradGrowth(Growing):
     """Watches ``grad_norm``."""
 
     name = "gradient-growth"
     signals = ("grad_norm",)
+    prior = 0.3
+    floor = 0.03
+    known_from = 64
 
-    def __init__(self) -> None:
-        self._growth = Growth(prior=0.3, floor=0.03)
+    def scaled(self, value: object, values: Mapping[str, Any]) -> float | None:
+        """Its logarithm."""
+        return positive_log(value)
 
-    def update(self, step: int, values: Mapping[str, Any], scores: Scores) -> Sign | None:
-        """Take up a record."""
-        value = positive_log(values.get("grad_norm"))
-        if value is None:
-            return None
-        growth = self._growth
-        growth.update(step, value)
-        if growth.since is None or growth.count < KNOWN_FROM:
-            return None
-        change = 100.0 * growth.rate()
-        score = min(growth.drift() / DRIFT, change / GROWTH)
-        if score < 0.5:
-            return None
-        numbers = {
-            "grad_norm": math.exp(growth.fast),
-            "growth_per_100_steps": math.exp(min(change, 50.0)),
-        }
-        return Sign(score=score, since=growth.since, signal="grad_norm", numbers=numbers)
-
-    def state_dict(self) -> Any:
-        """All state, as JSON values."""
-        return self._growth.state_dict()
-
-    def load_state_dict(self, state: Any) -> None:
-        """Take up the state of :meth:`state_dict`."""
-        self._growth.load_state_dict(state)
+    def score(self, growth: Growth) -> float:
+        """How fast it grows, and how surely."""
+        return min(growth.drift() / DRIFT, 100.0 * growth.rate() / GROWTH)

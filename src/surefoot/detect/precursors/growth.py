@@ -1,13 +1,13 @@
-"""The slow growth of one signal: how fast, how surely, since when."""
+"""The slow growth of one signal: how fast, and how surely."""
 
 import math
 from typing import Any, Final
 
-FAST_SPAN = 8.0
-SLOW_SPAN = 100.0
+FAST_SPAN = 6.0
+SLOW_SPAN = 50.0
 NOISE_SPAN = 64.0
 _CLIP = 4.0
-_NAMES = ("count", "fast", "slow", "noise", "gap", "step", "since", "value")
+_NAMES = ("count", "fast", "slow", "noise", "gap", "step")
 
 
 class Growth:
@@ -25,24 +25,22 @@ class Growth:
         count: values seen.
         fast: where the signal runs.
         noise: mean absolute distance from there.
-        since: step since which it has grown without a break; None while it does not.
     """
 
     def __init__(self, *, prior: float, floor: float) -> None:
         self.prior: Final = prior
         self.floor: Final = floor
         self.count = 0
-        self.fast = self.slow = self.value = 0.0
+        self.fast = self.slow = 0.0
         self.noise = prior
         self.gap = 1.0
         self.step = 0
-        self.since: int | None = None
 
     def update(self, step: int, value: float) -> None:
         """Take up a finite value."""
         count = self.count
         if count == 0:
-            self.fast = self.slow = self.value = value
+            self.fast = self.slow = value
             self.count, self.step = 1, step
             return
         distance = value - self.fast
@@ -55,12 +53,7 @@ class Growth:
         self.slow += (self.fast - self.slow) / min(count + 1, SLOW_SPAN)
         if step > self.step:
             self.gap += (step - self.step - self.gap) / min(count, 32)
-        self.step, self.value, self.count = step, value, count + 1
-        if self.fast - self.slow > self.noise:
-            if self.since is None:
-                self.since = step
-        elif self.fast - self.slow < 0.5 * self.noise:
-            self.since = None
+        self.step, self.count = step, count + 1
 
     def drift(self) -> float:
         """Distance of the two means, in noise units: positive while the signal grows."""

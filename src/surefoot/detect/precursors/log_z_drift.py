@@ -6,7 +6,7 @@ they go to minus infinity together, over hundreds of steps. Scored is the growth
 
     x = log(1 + |log Z|)
 
-    score = min(drift / 6,  growth over 100 steps / 0.2)
+    score = min(drift / 5,  growth over 100 steps / 0.16)
 
 of the mean log Z: its noise is far smaller than that of the largest, which stands in where the mean
 is not measured. In a healthy run it creeps up by 0.1 at most.
@@ -16,45 +16,30 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from surefoot.detect.bank import Scores
-from surefoot.detect.precursors.base import Sign
+from surefoot.detect.precursors.growing import Growing
 from surefoot.detect.precursors.growth import Growth, finite
 
-DRIFT = 6.0
-GROWTH = 0.2
-KNOWN_FROM = 32
+DRIFT = 5.0
+GROWTH = 0.16
 
 
-class LogZDrift:
+class LogZDrift(Growing):
     """Watches ``log_z``, or ``log_z_abs_max``."""
 
     name = "log-z-drift"
     signals = ("log_z", "log_z_abs_max")
+    prior = 0.1
+    floor = 0.005
 
-    def __init__(self) -> None:
-        self._growth = Growth(prior=0.1, floor=0.02)
+    def scaled(self, value: object, values: Mapping[str, Any]) -> float | None:
+        """``log(1 + |log Z|)``."""
+        number = finite(value)
+        return None if number is None else math.log1p(abs(number))
 
-    def update(self, step: int, values: Mapping[str, Any], scores: Scores) -> Sign | None:
-        """Take up a record."""
-        name = self.signals[0] if self.signals[0] in values else self.signals[1]
-        value = finite(values.get(name))
-        if value is None:
-            return None
-        growth = self._growth
-        growth.update(step, math.log1p(abs(value)))
-        if growth.since is None or growth.count < KNOWN_FROM:
-            return None
-        change = 100.0 * growth.rate()
-        score = min(growth.drift() / DRIFT, change / GROWTH)
-        if score < 0.5:
-            return None
-        numbers = {name: math.expm1(growth.fast), "growth_per_100_steps": math.exp(min(change, 50))}
-        return Sign(score=score, since=growth.since, signal=name, numbers=numbers)
+    def natural(self, value: float) -> float:
+        """``|log Z|`` again."""
+        return math.expm1(min(value, 700.0))
 
-    def state_dict(self) -> Any:
-        """All state, as JSON values."""
-        return self._growth.state_dict()
-
-    def load_state_dict(self, state: Any) -> None:
-        """Take up the state of :meth:`state_dict`."""
-        self._growth.load_state_dict(state)
+    def score(self, growth: Growth) -> float:
+        """How fast it grows, and how surely."""
+        return min(growth.drift() / DRIFT, 100.0 * growth.rate() / GROWTH)

@@ -41,7 +41,7 @@ class LossScaleDecline:
         below = self._mean - scale if self._count else 0.0
         self._count += 1
         self._mean += (scale - self._mean) / min(self._count, SPAN)
-        if below < 1.0:
+        if below < 0.5:
             self._since = None
             return None
         if self._since is None:

@@ -1,16 +1,19 @@
-"""What a run finds around it: versions, devices, flags, git commit; written to environment.json."""
+"""What a run finds around it: versions, devices, flags, git commit; written to environment.json.
+
+What changes between two starts of a run is told: bit equality holds on the same ground only.
+"""
 
 import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import torch
 
-from surefoot import __version__
-from surefoot.train.ranks import Ranks
+from surefoot import __version__, runs
 
 _PACKAGES = (
     "torch", "numpy", "polars", "pydantic", "tokenizers", "safetensors", "transformers",
@@ -25,19 +28,28 @@ _VARIABLES = (
 )  # fmt: skip
 
 
-def fingerprint(ranks: Ranks) -> dict[str, Any]:
-    """The environment as JSON values."""
-    on_gpu = ranks.device.type == "cuda"
+_GROUND = ("python", "packages", "device", "processor", "threads", "world_size", "variables")
+"""Of the environment: what bit equality rests on."""
+
+
+def fingerprint(device: torch.device, world: int = 1) -> dict[str, Any]:
+    """The environment as JSON values.
+
+    Args:
+        device: where the model is.
+        world: number of processes.
+    """
+    on_gpu = device.type == "cuda"
     return {
         "surefoot": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processor": _processor(),
         "packages": {name: found for name in _PACKAGES if (found := _version(name))},
-        "device": torch.cuda.get_device_name(ranks.device) if on_gpu else "cpu",
+        "device": torch.cuda.get_device_name(device) if on_gpu else "cpu",
         "cuda": torch.version.cuda,
         "driver": _driver() if on_gpu else None,
-        "world_size": ranks.world,
+        "world_size": world,
         "threads": torch.get_num_threads(),
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
         "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
@@ -45,6 +57,31 @@ def fingerprint(ranks: Ranks) -> dict[str, Any]:
         "git": _git(),
         "command": [os.path.basename(sys.argv[0]), *sys.argv[1:]],
     }
+
+
+def note_changes(writer: runs.RunWriter, now: Mapping[str, Any]) -> tuple[str, ...]:
+    """Put what differs from when the run was started into its ledger.
+
+    Args:
+        writer: of the run that goes on.
+        now: of :func:`fingerprint`.
+
+    Returns:
+        The names of what bit equality rests on and that differs; empty if nothing does or it is
+        not known how it was (reading the run reports that).
+    """
+    try:
+        before = runs.read_environment(writer.folder)
+    except (OSError, ValueError):
+        return ()
+    changed = {
+        name: [before[name], now[name]]
+        for name in _GROUND
+        if name in before and before[name] != now[name]
+    }
+    if changed:
+        writer.ledger.append("environment", step=writer.last_step, changed=changed)
+    return tuple(changed)
 
 
 def _version(name: str) -> str | None:
