@@ -60,18 +60,20 @@ def recall_plot(points: Sequence[Point], title: str, target: tuple[float, float]
     parts.append(_text((LEFT + WIDTH) / 2, HEIGHT - 10, "false alarms per 10 000 healthy steps"))
     parts.append(_text(LEFT, TOP - 6, "share of faults found (bars: 95 %)", "start"))
     taken: list[tuple[float, float]] = []
-    for point in sorted(points, key=lambda point: -point.recall):
+    # Labels make room downwards, those near the axis upwards.
+    low = sorted((one for one in points if one.recall < 0.15), key=lambda one: one.recall)
+    high = sorted((one for one in points if one.recall >= 0.15), key=lambda one: -one.recall)
+    for point in [*high, *low]:
         if not math.isfinite(point.false) or not math.isfinite(point.recall):
             continue
         color = "#1a7f37" if point.own else "#444"
         px, py = x(point.false), y(point.recall)
-        low, high = point.interval
-        parts.append(_line(px, y(low), px, y(high), color))
+        parts.append(_line(px, y(point.interval[0]), px, y(point.interval[1]), color))
         parts.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="5" fill="{color}"/>')
         right = px < WIDTH - 240
         ly = py
         while any(abs(ly - other) < 13 and abs(px - ox) < 220 for ox, other in taken):
-            ly += 13
+            ly += 13 if point.recall >= 0.15 else -13
         taken.append((px, ly))
         label = _text(px + (9 if right else -9), ly + 4, point.name, "start" if right else "end")
         parts.append(label.replace("<text", f'<text fill="{color}"', 1))

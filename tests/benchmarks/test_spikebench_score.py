@@ -161,9 +161,7 @@ def test_the_picture_is_well_formed_and_holds_every_detector(bench):
     assert {"own <1>", "loud & often"} <= set(texts)
     assert "not scored" not in texts
     circles = [node for node in root.iter() if node.tag.endswith("circle")]
-    assert [float(node.get("cy")) for node in circles] == sorted(
-        float(node.get("cy")) for node in circles
-    )
+    assert float(circles[0].get("cy")) < float(circles[1].get("cy"))  # the higher recall is above
     assert all(0 < float(node.get("cx")) < bench["plot"].WIDTH for node in circles)
 
 

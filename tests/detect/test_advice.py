@@ -40,7 +40,9 @@ def test_settled_at_was_and_the_difference_subtract(feed, rng):
     losses = noisy(1000, rng)
     losses[499:] += 0.3
     message = feed(losses).one("SPK002").message
-    found = re.search(r"settled at ([\d.]+) nats, was ([\d.]+) nats before \(([+\d.]+) nat\)", message)
+    found = re.search(
+        r"settled at ([\d.]+) nats, was ([\d.]+) nats before \(([+\d.]+) nat\)", message
+    )
     settled, was, rise = map(float, found.groups())
     assert rise == pytest.approx(settled - was, abs=1e-3)
 
@@ -67,7 +69,9 @@ def test_the_first_signal_that_was_not_finite_is_named_first(feed):
     losses = [1.48, 1.44, 1.45, 1.48, 1.44, 1.45, 1.4596, 0.0, 0.0, 0.0]
     grads = [1.97, 2.31, 1.92, 2.39, 1.82, 2.07, NAN, NAN, NAN, NAN]
     finding = next(f for f in feed(losses, grads).detector.finish() if f.code == "SPK004")
-    assert finding.message.startswith("the gradient norm was nan at step 7, the loss from step 8 on")
+    assert finding.message.startswith(
+        "the gradient norm was nan at step 7, the loss from step 8 on"
+    )
     assert finding.evidence["leading_signal"] == "grad_norm"
     assert finding.evidence["onset_interval"] == [7, 7]
     assert finding.evidence["nonfinite"] == {"grad_norm": 7, "loss": 8}

@@ -8,7 +8,7 @@ import pytest
 
 from surefoot.detect import FALSE_ALARMS_PER_10K, SpikeDetector, diagnose, with_checkpoints
 from surefoot.detect.rows import step_records
-from surefoot.records import ArchitectureSpec, CheckpointInfo, Finding, Run, TrainSpec
+from surefoot.records import ArchitectureSpec, CheckpointInfo, Event, Finding, Run, TrainSpec
 
 
 def table(steps=900, **columns):
@@ -165,3 +165,13 @@ def test_what_is_open_at_the_end_is_told_as_it_stands():
 def test_metrics_that_cannot_be_used_are_told_beside():
     found = diagnose(run(table().with_columns(grad_norm=pl.lit(0.0))))
     assert [finding.code for finding in found] == ["LOG001", "SPK001", "SPK002"]
+
+
+def test_checkpoints_that_only_the_ledger_knows():
+    """A loop that is not surefoot's keeps its checkpoints elsewhere."""
+    events = tuple(
+        Event(kind="checkpoint", step=step, data={"quarantine": reason})
+        for step, reason in ((250, None), (290, "incident"), (500, None), (700, None))
+    )
+    found = diagnose(run(table(), events=events))
+    assert [f.evidence["rewind_to_step"] for f in found] == [250, 500]

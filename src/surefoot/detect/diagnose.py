@@ -30,7 +30,7 @@ def diagnose(
     latest: dict[str, Finding] = {}
     for records in histories(run):
         follow(detector_for(run, vocab_size, false_alarms_per_10k), records, latest)
-    steps = [info.step for info in run.checkpoints if info.status != "quarantined"]
+    steps = _checkpoints(run)
     interval = None if steps else _saved_every(run)
     return [
         for_run(with_checkpoints(finding, steps, interval), run.name) for finding in latest.values()
@@ -65,6 +65,18 @@ def follow(
             latest[current] = replace(latest[current], evidence=evidence)
     for finding in detector.finish():
         _remember(latest, finding)
+
+
+def _checkpoints(run: Run) -> list[int]:
+    """Steps of the checkpoints that may be gone back to: found, or told in the ledger.
+
+    Another loop keeps its checkpoints elsewhere, and only its ledger knows of them.
+    """
+    found = [info.step for info in run.checkpoints if info.status != "quarantined"]
+    if run.checkpoints:
+        return found
+    told = (event for event in run.events if event.kind == "checkpoint")
+    return [e.step for e in told if e.step is not None and not e.data.get("quarantine")]
 
 
 def _saved_every(run: Run) -> int | None:

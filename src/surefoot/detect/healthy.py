@@ -61,9 +61,7 @@ class Healthy:
         self.window: Window | None = None
         self.grad_out = 0
 
-    def judge(
-        self, step: int, reading: Reading
-    ) -> tuple[Status, dict[str, float], Alarm | None]:
+    def judge(self, step: int, reading: Reading) -> tuple[Status, dict[str, float], Alarm | None]:
         """The next record: its status, the scores behind it, and an alarm if it is out."""
         if self.window is not None:
             return self._settle(self.window, step, reading)
@@ -75,9 +73,7 @@ class Healthy:
             return self.uniform if self.loss.low < self.uniform - LEARNED_NATS else None
         return self.uniform
 
-    def _watch(
-        self, step: int, reading: Reading
-    ) -> tuple[Status, dict[str, float], Alarm | None]:
+    def _watch(self, step: int, reading: Reading) -> tuple[Status, dict[str, float], Alarm | None]:
         scores: dict[str, float] = {}
         loss_score = grad_score = None
         loss_excess = grad_excess = 0.0
@@ -103,7 +99,9 @@ class Healthy:
         noise = course.noise()
         delayed = self.history.delayed(DELAY)
         excess, score = self.shift.update(course.clip(loss), delayed, noise, reading.rate)
-        above, trend_score = self.trend.update(step, course.clip(loss), max(course.jitter, course.floor))
+        above, trend_score = self.trend.update(
+            step, course.clip(loss), max(course.jitter, course.floor)
+        )
         if trend_score > score:
             excess, score = above, trend_score
         scores["shift_score"] = score = score / self.strictness

@@ -28,9 +28,9 @@ class LossDetector:
             if verdict.halt: ...
 
     Of a record it uses ``loss`` (nats), ``grad_norm``, ``learning_rate``, ``loss_scale``,
-    ``update_skipped`` and ``validation_loss``, and what a run announces: ``batch_size``, ``tokens``,
-    ``data_phase``; each where present. Records may be irregular and sparse, and every span is
-    counted in records. It is deterministic, O(1) in time and memory a record.
+    ``update_skipped`` and ``validation_loss``, and what a run announces: ``batch_size``,
+    ``tokens``, ``data_phase``; each where present. Records may be irregular and sparse, and every
+    span is counted in records. It is deterministic, O(1) in time and memory a record.
 
     Args:
         vocab_size: number of tokens V. A loss within 1 nat of ln V after the horizon is divergence.
@@ -97,9 +97,7 @@ class LossDetector:
         if not findings:
             return Verdict(step=step, status=status, scores=scores)
         halt = any(finding.code in ("SPK003", "SPK004") for finding in findings)
-        return Verdict(
-            step=step, status=status, scores=scores, findings=tuple(findings), halt=halt
-        )
+        return Verdict(step=step, status=status, scores=scores, findings=tuple(findings), halt=halt)
 
     def finish(self) -> tuple[Finding, ...]:
         """Findings on what is still open; changes nothing, so it may be called at any time."""
@@ -116,7 +114,11 @@ class LossDetector:
         if not incident.knows_nothing(self._healthy.guess()):
             recovered = incident.recovered_step(at_end=True)
         if code == "SPK000":
-            code = "SPK001" if recovered else incident.outcome(self._healthy.guess(), at_end=True) or code
+            code = (
+                "SPK001"
+                if recovered
+                else incident.outcome(self._healthy.guess(), at_end=True) or code
+            )
             if code == "SPK001" and recovered is None:
                 recovered = incident.level_back_step
         elif code != "SPK004":

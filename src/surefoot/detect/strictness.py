@@ -1,12 +1,13 @@
 """How strict the thresholds must be for a stated rate of false alarms.
 
-All thresholds of the loss detector are multiplied by one factor. What the factor does to the rate of
-false incidents was measured on healthy curves of twenty kinds (``benchmarks/detector_settings.py
+All thresholds of the loss detector are multiplied by one factor. What the factor does to the rate
+of false incidents was measured on healthy curves of twenty kinds (``benchmarks/detector_settings.py
 --strictness``, 2026-11-30); between the measured factors the logarithm of the rate is taken to be
 linear, and beyond them the nearest slope is carried on within the bounds.
 """
 
 import math
+from itertools import pairwise
 
 DEFAULT_RATE = 0.2
 """False incidents on 10 000 healthy records that the loss detector may have by default."""
@@ -26,7 +27,7 @@ def strictness(rate: float) -> float:
     if not 0.0 < rate < math.inf:
         raise ValueError(f"expected false_alarms_per_10k above 0, got {rate}; e.g. 0.5")
     wanted = math.log(rate)
-    for (low, at_low), (high, at_high) in zip(MEASURED, MEASURED[1:], strict=False):
+    for (low, at_low), (high, at_high) in pairwise(MEASURED):
         if rate >= at_high or high == MEASURED[-1][0]:
             upper, lower = math.log(at_low), math.log(at_high)
             factor = low + (high - low) * (upper - wanted) / (upper - lower)

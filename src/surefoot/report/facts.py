@@ -21,7 +21,7 @@ QUIET_AFTER = 120.0
 """Seconds without a write after which a run without an end or a lock counts as killed."""
 
 _STARTS = ("started", "resumed")
-_ENDS = ("finished", "halted", "interrupted")
+_ENDS = ("finished", "halted", "interrupted", "failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +29,8 @@ class Status:
     """How a run stands.
 
     Attributes:
-        word: ``finished``, ``halted``, ``interrupted``, ``running``, ``killed`` or ``unknown``
-            (another trainer's log has no ledger).
+        word: ``finished``, ``halted``, ``interrupted``, ``failed``, ``running``, ``killed`` or
+            ``unknown`` (another trainer's log has no ledger).
         detail: why, in a few words; "" if there is no more to say.
     """
 
@@ -175,6 +175,8 @@ def status(run: Run, now: float | None = None) -> Status:
         parts = [f"at step {event.step:,}"] if event.step is not None else []
         if event.data.get("postmortem"):
             parts.append(f"see {plain(event.data['postmortem'])}")
+        if event.data.get("error"):
+            parts.append(plain(event.data["error"]))
         return Status(word=event.kind, detail=", ".join(parts))
     written = _last_written(run.path)
     if run.path is None or written is None:
@@ -220,6 +222,8 @@ def _request(event: Event) -> str:
     except ValueError:  # also of None, and of what no signal is here
         name = ""
     where = "" if event.step is None else f" at step {event.step:,}"
+    if number_of is None:  # a loop of somebody's own: it goes on in its own way
+        return f"stopped on request{where}"
     return f"stopped on request{name}{where}; go on with --resume"
 
 

@@ -22,6 +22,7 @@ STATUS_STYLES = {
     "interrupted": "cyan",
     "killed": "yellow",
     "halted": "red",
+    "failed": "red",
 }
 _SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 _CHECKPOINT_STYLES = {"confirmed": "green", "quarantined": "red"}
