@@ -64,8 +64,7 @@ class Maker:
         else:
             made = self._make_fault(cell)
             if made is None:
-                self._table(cell.name).unlink(missing_ok=True)
-                self._update(left_out=cell.name)
+                self._leave_out(cell)
                 return None
             truth = made
         self._update(truth)
@@ -83,7 +82,10 @@ class Maker:
             point=kind.point, held_out=kind.held_out, **dataclasses.asdict(found),
             healthy=found.manifest_step is None,
         )  # fmt: skip
-        self._update(truth)
+        if invisible(truth):
+            self._leave_out(cell)
+        else:
+            self._update(truth)
 
     def clean(self, setting: Setting, seed: int) -> tuple[list[StepRecord], dict[int, Any]]:
         """Records and checkpoints of a clean run; kept for the setting at hand."""
@@ -94,6 +96,10 @@ class Maker:
             tiny = Tiny(setting, seed, self.text)
             self._clean[key] = _checkpointed(tiny, setting.steps)
         return self._clean[key]
+
+    def _leave_out(self, cell: Cell) -> None:
+        self._table(cell.name).unlink(missing_ok=True)
+        self._update(left_out=cell.name)
 
     def _update(self, truth: Truth | None = None, left_out: str | None = None) -> None:
         """Take in what is on disk and add to it; several processes may make one set."""
@@ -108,6 +114,8 @@ class Maker:
                 write_truths(truths, ordered)
             if left_out is not None:
                 self.left_out.add(left_out)
+                if self.truths.pop(left_out, None) is not None:
+                    write_truths(truths, self.truths.values())
                 part = left.with_suffix(".tmp")
                 part.write_text(json.dumps(sorted(self.left_out), indent=0) + "\n")
                 part.replace(left)
@@ -168,7 +176,7 @@ class Maker:
             injection_step=first, last_injection_step=end if last is None else last,
             **dataclasses.asdict(found), healthy=found.manifest_step is None,
         )  # fmt: skip
-        if truth.healthy and found.harm_nats > HARMFUL:
+        if invisible(truth):
             return None
         if not truth.healthy:
             after = {step: state for step, state in own.items() if step > start}
@@ -241,8 +249,15 @@ class Maker:
 
 
 HARMFUL = 0.1
-"""Nats: a run from the start that is worse than its twin by more, without its loss ever leaving its
-own course, is neither healthy nor visible from the inside; it is left out."""
+"""Nats."""
+
+
+def invisible(truth: Truth) -> bool:
+    """Whether a run is worse than its twin although nothing in it ever left its course.
+
+    It is neither healthy nor to be seen from the inside, and is left out.
+    """
+    return truth.healthy and truth.harm_nats > HARMFUL
 
 
 def _checkpointed(tiny: Tiny, steps: int) -> tuple[list[StepRecord], dict[int, Any]]:

@@ -129,24 +129,25 @@ def _(c: Context, s: Any) -> Plan:
 
 @kind(name="rate-too-high", group="rate", cause="rate", accepted=("unknown",), from_start=True,
       point=False, tail=350, strengths={"medium": 30, "strong": 90},
-      watched=("loss", "grad_norm"))  # fmt: skip
+      watched=("loss",))  # fmt: skip
 def _(c: Context, s: Any) -> Plan:
     # The peak is reached late, so that there is a healthy time before it.
     return Plan(setting=dataclasses.replace(c.setting, rate=c.setting.rate * s, warmup=220))
 
 
 @kind(name="no-warmup", group="rate", cause="rate", accepted=("unknown",), from_start=True,
-      point=False, tail=350, strengths={"weak": 1, "medium": 5, "strong": 20},
-      watched=("loss", "grad_norm"))  # fmt: skip
+      point=False, tail=350, strengths={"weak": 2, "medium": 20, "strong": 60},
+      watched=("loss",))  # fmt: skip
 def _(c: Context, s: Any) -> Plan:
     return Plan(setting=dataclasses.replace(c.setting, warmup=0, rate=c.setting.rate * s))
 
 
 @kind(name="vanilla-embedding", group="rate", cause="rate", accepted=("unknown",), from_start=True,
-      point=False, tail=350, strengths={"weak": 1, "medium": 6, "strong": 20},
-      watched=("loss", "grad_norm"))  # fmt: skip
+      point=False, tail=350, strengths={"weak": 3, "medium": 15, "strong": 40},
+      watched=("loss",))  # fmt: skip
 def _(c: Context, s: Any) -> Plan:
-    setting = dataclasses.replace(c.setting, embedding_std="small", rate=c.setting.rate * s)
+    rate = c.setting.rate * s
+    setting = dataclasses.replace(c.setting, embedding_std="small", rate=rate, warmup=150)
     return Plan(setting=setting)
 
 

@@ -15,7 +15,7 @@ which any signal is off in either sense.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,9 +38,11 @@ FLOORS = {
 }  # fmt: skip
 """The least difference that counts, in the units compared: below it nobody would care."""
 
-OWN_COURSE = ("loss", "grad_norm")
-"""What is compared with a run's own course where it has no twin; the others' levels mean
-something by themselves."""
+OWN_COURSE = ("loss",)
+"""What is compared with a run's own course where it has no twin."""
+
+TENFOLD = {"attention_logit_max": float(np.log(10))}
+"""What is off there only at ten times the clean run's: another rate alone moves it some."""
 
 WINDOW, NEARBY, SUSTAINED, SIGMAS = 41, 50, 20, 6.0
 CALM = 30
@@ -138,14 +140,15 @@ def label(
         spread: of clean runs.
         first: injection step.
         watched: signals that count, all if None; where fault and twin differ in architecture.
-        own_course: of the loss and of gradient norms only the rise above their own lowest course
-            is compared: for runs that never were the twin's, of which nothing else can be seen.
+        own_course: of the loss only the rise above its own lowest course is compared: for runs that
+            never were the twin's, of which nothing else can be seen.
     """
     manifest: tuple[int, float, str] | None = None
     loss, compared = faulty["loss"], twin["loss"]
     if own_course:
         faulty = {**faulty, **{name: _rise(faulty[name]) for name in _own(faulty)}}
         twin = {**twin, **{name: _rise(twin[name]) for name in _own(twin)}}
+        spread = _at_least(spread, TENFOLD)
     loss_off = off_steps(faulty["loss"], twin["loss"], spread, "loss", first)
     for name in faulty:
         if watched is not None and name.partition("@")[0] not in watched:
@@ -220,6 +223,13 @@ def _local_max(row: Vector) -> Vector:
     padded = np.pad(row, NEARBY, mode="edge")
     view = np.lib.stride_tricks.sliding_window_view(padded, 2 * NEARBY + 1)
     return np.asarray(np.nanmax(view, axis=1), np.float64)
+
+
+def _at_least(spread: Spread, floors: Mapping[str, float]) -> Spread:
+    def raised(limits: Mapping[str, Vector]) -> dict[str, Vector]:
+        return {k: np.maximum(v, floors.get(k.partition("@")[0], 0.0)) for k, v in limits.items()}
+
+    return Spread(single=raised(spread.single), sustained=raised(spread.sustained))
 
 
 def _own(run: dict[str, Vector]) -> list[str]:

@@ -23,8 +23,8 @@ def columns(steps: int, seed: int = 0) -> dict[str, np.ndarray]:
     return {
         "loss": 2.5 + 0.02 * rng.standard_normal(steps),
         "grad_norm": around(0.3),
-        "update_rms": around(5e-4, 0.05),
-        "adam_rms": around(1.0, 0.05),
+        "update_rms": around(5e-4, 0.03),
+        "adam_rms": around(1.0, 0.03),
         "param_norm": around(80.0, 0.001),
         "attention_logit_max": around(9.0),
         "log_z": 0.1 + 0.05 * rng.standard_normal(steps),

@@ -106,6 +106,13 @@ def test_a_second_moment_must_lag_and_be_an_outlier(value, score, told):
         assert sign.score == pytest.approx(min(value / 2.3, score))
 
 
+@pytest.mark.parametrize(("value", "told"), [(1.8, True), (1.4, False)])
+def test_a_second_moment_that_lags_for_two_records_may_be_lower(value, told):
+    outlier = Outlier("adam_rms@embedding", 1.6, value, 4)
+    scores = Scores(outliers=(outlier,), opened=("adam_rms@embedding",))
+    assert bool(warned("second-moment", {"adam_rms": [1.1]}, scores)[0]) is told
+
+
 def test_an_outlier_of_another_signal_is_no_second_moment():
     scores = Scores(outliers=(Outlier("grad_norm", 4.0, 9.0, 4),))
     assert warned("second-moment", {"adam_rms": [3.0]}, scores)[0] == []

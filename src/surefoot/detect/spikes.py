@@ -17,7 +17,7 @@ from surefoot.detect.gather import after, explained
 from surefoot.detect.loss import LossDetector
 from surefoot.detect.monitors import Monitors
 from surefoot.detect.precursors import DEFAULT
-from surefoot.detect.signal_incident import SignalIncident
+from surefoot.detect.signal_incident import SignalIncident, margin
 from surefoot.detect.warned import warning
 from surefoot.records import Event, Finding, Incident, StepRecord, TrainSpec, Verdict, split_name
 
@@ -30,6 +30,7 @@ LOOK_BACK = 64
 DRIFT = 200
 """Records after a signal's new level within which a further one is the same drift, not told."""
 MOST_SETTLED = 16
+MOST_DOUBTED = 64
 FORMAT = 2
 
 
@@ -85,6 +86,7 @@ class SpikeDetector:
         self._warned: tuple[str, int] | None = None
         self._tainted: tuple[str, int] | None = None
         self._settled: dict[str, int] = {}
+        self._doubted: list[str] = []
 
     @property
     def incident(self) -> Incident | None:
@@ -229,13 +231,12 @@ class SpikeDetector:
     def _left(self, record: StepRecord, scores: Scores) -> SignalIncident | None:
         """What left its course at this record, back-dated; None if nothing did."""
         step = record.step
-        fresh = [name for name in scores.opened if not self._drifts(name, step)]
-        if scores.opened:
-            runs = [(self._bank.run(name, since=step), name) for name in fresh]
-            started = [(run.start, -abs(run.score), name) for run, name in runs if run is not None]
-            if not started:
-                return None
-            onset, _, signal = min(started)
+        for name in scores.opened:
+            if name not in self._doubted and not self._drifts(name, step):
+                self._doubted.append(name)
+        runs = self._convincing(step) if self._doubted else []
+        if runs:
+            onset, _, signal = min(runs)
             reason = "outlier"
         elif scores.zeros:
             onset, signal, reason = step, scores.zeros[0], "zero"
@@ -257,6 +258,20 @@ class SpikeDetector:
             last_step=step,
             loss_seen=self._loss.level is not None,
         )
+
+    def _convincing(self, step: int) -> list[tuple[int, float, str]]:
+        """``(start, -score, name)`` of signals far enough out to be told without the loss."""
+        found, kept = [], []
+        for name in self._doubted[:MOST_DOUBTED]:
+            run = self._bank.run(name, since=step)
+            if run is None or not run.is_open:
+                continue
+            if abs(run.score) >= margin(name):
+                found.append((run.start, -abs(run.score), name))
+            else:
+                kept.append(name)
+        self._doubted = [] if found else kept
+        return found
 
     def _settle(self, name: str, step: int) -> None:
         """A signal was told to be at a new level; one that goes on drifting is no new trouble."""
@@ -291,6 +306,7 @@ class SpikeDetector:
             "warned": None if self._warned is None else list(self._warned),
             "tainted": None if self._tainted is None else list(self._tainted),
             "settled": dict(self._settled),
+            "doubted": list(self._doubted),
             "known_as": None if self._known_as is None else list(self._known_as),
         }
 
@@ -315,4 +331,5 @@ class SpikeDetector:
         self._known_as = None if known is None else (known[0], known[1])
         self._warned = None if warned is None else (warned[0], warned[1])
         tainted, self._settled = state["tainted"], dict(state["settled"])
+        self._doubted = list(state["doubted"])
         self._tainted = None if tainted is None else (tainted[0], tainted[1])

@@ -184,7 +184,9 @@ class Picture:
         for facts in self.out("grad_norm"):
             took = facts.extreme_step - (facts.out_since or 0)
             grown = facts.at_onset > 0.0 and facts.extreme / facts.at_onset >= GROWTH
-            if facts.score > 0.0 and grown and took >= 3 * self.every:
+            # Up to a peak that the loss reaches with it or later, not in the wake of a jump.
+            first = self.loss.step is None or (facts.out_since or 0) < self.loss.step
+            if facts.score > 0.0 and grown and took >= 3 * self.every and first:
                 return facts
         return None
 

@@ -1,5 +1,7 @@
 """Attention logits that grow until the softmax is one-hot and the layer stops learning."""
 
+import math
+
 from surefoot.detect.causes._picture import EARLY, Picture
 from surefoot.detect.causes._weighing import FAIR, STRONG, WEAK, Balance, factor
 from surefoot.detect.evidence import Evidence, Hypothesis, SignalFacts
@@ -12,6 +14,9 @@ EXPERIMENT = (
 SIGNAL = "attention_logit_max"
 HIGH = 50.0
 """A logit of 50 leaves e^-50 for a key that is 50 lower: one-hot in fp32."""
+DIVERGED = 1000.0
+"""Divergence is seen from about 1e4 on (Wortsman et al. 2023); ten times less is on its way."""
+CLIMBS = 8.0
 SMALL = 4.0
 """Logits that no softmax suffers from."""
 GROWS = 3
@@ -33,19 +38,26 @@ def weigh(evidence: Evidence) -> Hypothesis:
     if not known:
         scale.add(-WEAK, f"{SIGNAL} is not recorded")
         return scale.result()
-    grown = [f for f in p.out(SIGNAL) if f.score > 0.0]
-    grown = [f for f in grown if f.extreme >= SMALL]
+    top = max((f.before for f in known if math.isfinite(f.before)), default=0.0)
+    trend = max(f.trend for f in known)
+    climbs = top >= HIGH and trend >= CLIMBS
+    grown = [f for f in p.out(SIGNAL) if f.score > 0.0 and f.extreme >= SMALL]
     slow = [f for f in grown if f.extreme_step - (f.out_since or 0) >= GROWS * p.every]
     if slow:
         _growth(p, scale, slow[0])
     elif grown:
         scale.add(-WEAK, f"{grown[0].name} jumped in one record, with the rest")
-    elif p.e.code != EARLY or not p.led_by(SIGNAL):
+    elif not climbs and top < DIVERGED and not (p.e.code == EARLY and p.led_by(SIGNAL)):
         low = p.out(SIGNAL)
         scale.add(-FAIR, f"{low[0].name} fell" if low else f"{known[0].name} kept its course")
-    top = max(f.before for f in known)
-    if top >= HIGH:
+    if top >= DIVERGED:
+        scale.add(
+            STRONG + FAIR, f"the largest attention logit stood at {top:.3g}: they diverge near 1e4"
+        )
+    elif top >= HIGH:
         scale.add(FAIR, f"the largest attention logit already stood at {top:.3g} before the onset")
+        if climbs and top >= 2.0 * HIGH:
+            scale.add(FAIR, f"it was growing by {trend:.2g} noise units in 100 records")
     if p.led_by(SIGNAL) and p.e.code == EARLY:
         scale.add(STRONG + FAIR, f"the early warning came from {p.e.leading_signal}")
     elif p.led_by(SIGNAL) and slow:

@@ -113,7 +113,7 @@ def _order(p: Picture, scale: Balance) -> None:
         scale.add(FAIR + WEAK, "values were not finite at once, with nothing before")
     share = p.share_out
     if p.now("grad_norm") and not p.forward_now and p.of(*FORWARD) and share is not None:
-        if share[0] <= 0.25:
+        if share[1] >= 1 and share[0] <= 0.25:
             scale.add(
                 FAIR,
                 f"the gradient jumped in {share[1]} of {share[2]} places, the forward pass was "

@@ -4,7 +4,7 @@ Before the spike of BLOOM-176B it rose by factors of 3.9, 9.9, 66 and 600 over f
 loss still fell; before slow divergence it climbs over hundreds. The first is a matter of the bank
 of signals (:mod:`surefoot.detect.precursors.sudden`). Here the second:
 
-    x = log(gradient norm),   score = min(drift / 6,  growth over 100 steps / log 2)
+    x = log(gradient norm),   score = min(drift / 3,  growth over 100 steps / log 2)
 
 In a healthy run it falls or creeps up by a few per cent in 100 steps.
 """
@@ -16,7 +16,7 @@ from typing import Any
 from surefoot.detect.precursors.growing import Growing
 from surefoot.detect.precursors.growth import Growth, positive_log
 
-DRIFT = 6.0
+DRIFT = 3.0
 GROWTH = math.log(2.0)
 
 

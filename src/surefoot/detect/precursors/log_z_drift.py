@@ -6,7 +6,7 @@ they go to minus infinity together, over hundreds of steps. Scored is the growth
 
     x = log(1 + |log Z|)
 
-    score = min(drift / 5,  growth over 100 steps / 0.16)
+    score = min(drift / 3,  growth over 100 steps / 0.16)
 
 of the mean log Z: its noise is far smaller than that of the largest, which stands in where the mean
 is not measured. In a healthy run it creeps up by 0.1 at most.
@@ -19,7 +19,7 @@ from typing import Any
 from surefoot.detect.precursors.growing import Growing
 from surefoot.detect.precursors.growth import Growth, finite
 
-DRIFT = 5.0
+DRIFT = 3.0
 GROWTH = 0.16
 
 

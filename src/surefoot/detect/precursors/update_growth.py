@@ -4,7 +4,7 @@ Adam's update has an RMS of about sqrt((1 - beta1) / (1 + beta1)) = 0.23 of the 
 gradients are uncorrelated in time, and approaches the rate itself as they align: the state from
 which runs diverge. Scored is the growth of x = log(update_rms / learning_rate):
 
-    score = min(drift / 6,  growth over 100 steps / log 1.5)
+    score = min(drift / 3,  growth over 100 steps / log 1.5)
 """
 
 import math
@@ -14,7 +14,7 @@ from typing import Any
 from surefoot.detect.precursors.growing import Growing
 from surefoot.detect.precursors.growth import Growth, positive_log
 
-DRIFT = 6.0
+DRIFT = 3.0
 GROWTH = math.log(1.5)
 
 
