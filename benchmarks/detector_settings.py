@@ -1,7 +1,11 @@
-"""Which threshold of the shift test? False alarms and recall of several, in one table.
+"""Which thresholds? False alarms and recall of the loss detector, in one table.
 
     python benchmarks/detector_settings.py                    # some five minutes
     python benchmarks/detector_settings.py --thresholds 5.5
+    python benchmarks/detector_settings.py --strictness 0.7 0.85 1 1.3
+
+The first two vary the threshold of the shift test; the last multiplies all thresholds by a factor,
+and measures the rate over all healthy kinds: the table of ``surefoot.detect.strictness``.
 
 False alarms are counted on the healthy kinds that are hardest for it; the events lie on the same
 falling curves, at noise of the given standard deviation. Late is the median of the records from the
@@ -18,7 +22,7 @@ from statistics import median
 import detector_false_alarms as healthy
 import numpy as np
 
-from surefoot.detect import LossDetector, shift
+from surefoot.detect import LossDetector, loss, shift
 from surefoot.testing import curves
 
 HARD = (
@@ -54,6 +58,9 @@ EVENTS: dict[str, tuple[float, Event, int]] = {
     "the same while it still falls": (0.03, climb(4, 800), 1200),
     "climb +0.4 in 800, noise 0.03": (0.03, climb(0.4, 800), 3000),
     "step +0.3 at record 240, noise 0.03": (0.03, step(0.3), 240),
+    "step +0.06 at record 600, noise 0.03": (0.03, step(0.06), 600),
+    "step +0.4 at record 400, noise 0.1": (0.1, step(0.4), 400),
+    "one record +0.8 at 250, noise 0.1": (0.1, single(0.8), 250),
 }
 
 
@@ -77,38 +84,60 @@ def recall(noise: float, event: Event, at: int, runs: int) -> str:
     return f"{len(found)}/{runs}" + (f", {median(found):g} late" if found else "")
 
 
-def false_alarms(runs: int) -> str:
-    healthy.KINDS = {kind: (*healthy.KINDS[kind][:2], runs) for kind in HARD}
-    lines, rate = healthy.measure(0, quick=False)
+def false_alarms(runs: int, kinds: tuple[str, ...] = HARD) -> str:
+    everything = healthy.KINDS
+    healthy.KINDS = {kind: (*everything[kind][:2], runs) for kind in kinds}
+    try:
+        lines, rate = healthy.measure(0, quick=False)
+    finally:
+        healthy.KINDS = everything
     interval = lines[-1].split("|")[5].strip()
     return f"{rate:.2f} ({interval})"
+
+
+def column(setting: float, by_strictness: bool, runs: int, healthy_runs: int) -> list[str]:
+    """Recall and false alarms with one setting."""
+    before = (shift.THRESHOLD, loss.strictness)
+    if by_strictness:
+        loss.strictness = lambda rate: setting
+    else:
+        shift.THRESHOLD = setting
+    try:
+        cells = [recall(*event, runs) for event in EVENTS.values()]
+        kinds = tuple(healthy.KINDS) if by_strictness else HARD
+        return [f"{setting:g}", "---:", *cells, false_alarms(healthy_runs, kinds)]
+    finally:
+        shift.THRESHOLD, loss.strictness = before
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--thresholds", type=float, nargs="+", default=[4.5, 5.5, 7.0])
+    parser.add_argument("--strictness", type=float, nargs="+", help="factors, in their place")
     parser.add_argument("--runs", type=int, default=10, help="of each event")
     parser.add_argument("--healthy", type=int, default=4, help="runs of each healthy kind")
     parser.add_argument("--out", type=Path, help="also write the table to this file")
     arguments = parser.parse_args()
-    columns: list[list[str]] = []
-    for threshold in arguments.thresholds:
-        shift.THRESHOLD = threshold
-        cells = [recall(*event, arguments.runs) for event in EVENTS.values()]
-        columns.append([f"{threshold:g}", "---:", *cells, false_alarms(arguments.healthy)])
-    names = ["event", "---", *EVENTS, "**false incidents per 10 000 steps, hard kinds**"]
+    factors = arguments.strictness
+    settings = factors or arguments.thresholds
+    columns = [
+        column(setting, bool(factors), arguments.runs, arguments.healthy) for setting in settings
+    ]
+    kinds = "all" if factors else "hard"
+    names = ["event", "---", *EVENTS, f"**false incidents per 10 000 steps, {kinds} kinds**"]
     rows = [f"| {' | '.join(cells)} |" for cells in zip(names, *columns, strict=True)]
     text = "\n".join(
         [
-            "# Threshold of the shift test",
+            "# Factor on all thresholds" if factors else "# Threshold of the shift test",
             "",
             f"{date.today()}, Python {platform.python_version()}, {platform.machine()}. "
             "Found of all, and the median delay in records.",
             "",
             *rows,
             "",
-            "Command: `python benchmarks/detector_settings.py --thresholds "
-            f"{' '.join(f'{value:g}' for value in arguments.thresholds)} "
+            "Command: `python benchmarks/detector_settings.py "
+            f"--{'strictness' if factors else 'thresholds'} "
+            f"{' '.join(f'{value:g}' for value in settings)} "
             f"--runs {arguments.runs} --healthy {arguments.healthy}`.",
             "",
         ]

@@ -73,7 +73,7 @@ class Maker:
     def relabel(self, cell: Cell) -> None:
         """Make a faulty cell's truth again from its table, after a change of rules or kinds."""
         kind = cell.kind
-        if kind is None or kind.healthy or cell.name not in self.truths:
+        if kind is None or kind.healthy or kind.natural or cell.name not in self.truths:
             return
         old = self.truths[cell.name]
         found = self._label(cell)
@@ -168,6 +168,8 @@ class Maker:
         stored = cell.name if kind.from_start else twin_name
         tail = [record for record in records if record.step >= first]
         tables.write(self._table(cell.name), tail, tiny.places)
+        if kind.natural:
+            return self._make_natural(cell, setting, tail)
         found = self._label(cell)
         last = None if plan.last is None else min(plan.last, end)
         truth = Truth(
@@ -208,6 +210,27 @@ class Maker:
         self._update(dataclasses.replace(truth, latest_good_checkpoint=good))
         (self.states / f"{cell.name}.pt").unlink()
         return good
+
+    def _make_natural(
+        self, cell: Cell, setting: Setting, records: list[StepRecord]
+    ) -> Truth | None:
+        """What the run did by itself; the table is cut to its first spike."""
+        kind = cell.kind
+        assert kind is not None
+        kept, places = tables.read(self._table(cell.name))
+        found = labels.natural(labels.series(kept, len(kept)), self._spread(cell))
+        if found is None:
+            return None
+        label, end = found
+        tables.write(self._table(cell.name), records[:end], places)
+        return Truth(
+            **self._base(cell, setting, end), kind=kind.name, group=kind.group, cause=kind.cause,
+            accepted=kind.accepted, twin=cell.name, point=kind.point,
+            injection_step=label.manifest_step, last_injection_step=label.manifest_step,
+            **dataclasses.asdict(
+                dataclasses.replace(label, manifest_signal=_named(label.manifest_signal, places))
+            ),
+        )  # fmt: skip
 
     def _context(self, cell: Cell) -> Context:
         def weights(step: int) -> Any:

@@ -70,6 +70,7 @@ class Kind:
         healthy: a look-alike.
         families: settings that it is planted in, by a word in their name; empty = any.
         watched: signals that may be manifest, where the twin is of another architecture.
+        natural: nothing is planted: the run does it by itself, and is left out where it does not.
         tail: steps after the injection.
         each: cases of each strength.
     """
@@ -86,6 +87,7 @@ class Kind:
     healthy: bool = False
     families: tuple[str, ...] = ()
     watched: tuple[str, ...] | None = None
+    natural: bool = False
     tail: int = 170
     each: int = 2
 
@@ -440,6 +442,19 @@ def _(c: Context, s: Any) -> Plan:
     return Plan(changes=(p.Mixture(phases, announced=True),))
 
 
+# By itself ------------------------------------------------------------------------------------
+
+
+@kind(name="natural-spike", group="adam", cause="second-moment", natural=True, from_start=True,
+      families=("quiet",), strengths={"": None}, each=6, tail=900)  # fmt: skip
+def _(c: Context, s: Any) -> Plan:
+    # On a few samples over and over the gradients shrink, v with them, until one is too large for
+    # it: the spikes of Bai et al. 2025, 2506.04805.
+    rate = c.setting.rate * c.pick("rate", [1.0, 1.3, 1.6])
+    setting = dataclasses.replace(c.setting, rate=rate, repeat=c.pick("repeat", [32, 40, 48, 56]))
+    return Plan(setting=setting)
+
+
 # Settings -------------------------------------------------------------------------------------
 
 
@@ -455,7 +470,7 @@ def settings(shapes: str) -> list[Setting]:
                     schedule="constant", warmup=80),
             Setting(name="fp16-cosine", precision="fp16", batch=16, rate=5e-3),
             Setting(name="quiet-slow", batch=16, rate=5e-3, beta2=0.999, clip=0.0, repeat=48,
-                    schedule="constant", steps=600),
+                    schedule="constant", steps=500),
             Setting(name="copies-noqk", qk_norm=False, batch=16, rate=6e-3, schedule="constant",
                     weight_decay=0.0, copies=True),
         ]  # fmt: skip
@@ -472,7 +487,7 @@ def settings(shapes: str) -> list[Setting]:
         Setting(name="fp16-cosine", precision="fp16", layers=2, width=48, heads=4, batch=12,
                 rate=4e-3),
         Setting(name="quiet-slow", layers=3, batch=16, rate=4e-3, beta2=0.999, clip=0.0, repeat=40,
-                schedule="constant", steps=600),
+                schedule="constant", steps=500),
         Setting(name="copies-noqk", qk_norm=False, layers=3, heads=4, length=40, batch=12,
                 rate=5e-3, schedule="cosine", weight_decay=0.0, copies=True),
     ]  # fmt: skip
@@ -543,7 +558,7 @@ def cells(shapes: str, seed: int, *, held_out: bool | None, quick: bool = False)
                 own = offset + (turn // len(able) + number) % SEEDS
                 turn += 1
                 name = "-".join(
-                    filter(None, [made.name, strength, setting.name, f"{own}{'abcd'[number]}"])
+                    filter(None, [made.name, strength, setting.name, f"{own}{'abcdef'[number]}"])
                 )
                 step = 1
                 if not (made.from_start and not made.healthy):

@@ -181,6 +181,54 @@ def label(
     )
 
 
+CALM_BEFORE, PAST, AFTER = 100, 40, 90
+"""Steps of a run that are not looked at, steps of the past that make the course, and steps that a
+case goes on after its loss has left it."""
+
+
+def natural(run: dict[str, Vector], spread: Spread) -> tuple[Label, int] | None:
+    """What a run did by itself: the first spike of its loss, and where that began.
+
+    There is no twin: each value is compared with the median of the 40 steps before it, and with the
+    largest spread that clean runs of the setting had at any step after the first hundred.
+
+    Returns:
+        The label, and the step at which the case ends; None if the loss never left its course.
+    """
+    off, rise = {}, {}
+    for name, row in run.items():
+        if name in spread.single and name != "consumed_samples":
+            rise[name] = row - _past_median(row)
+            limit = np.nanmax(spread.single[name][CALM_BEFORE:])
+            with np.errstate(invalid="ignore"):
+                off[name] = ~(np.abs(rise[name]) <= limit) & (np.arange(len(row)) >= CALM_BEFORE)
+    if not off["loss"].any():
+        return None
+    at = int(np.argmax(off["loss"]))
+    start = max(CALM_BEFORE, at - PAST)
+    begun = {
+        k: start + int(np.argmax(v[start : at + 1]))
+        for k, v in off.items()
+        if v[start : at + 1].any()
+    }
+    signal = min(begun, key=lambda k: (begun[k], k != "loss"))
+    end = min(len(run["loss"]), at + AFTER)
+    level = np.median(run["loss"][at - PAST : at])
+    loss = run["loss"][at:end] - level
+    high = np.flatnonzero(loss > np.nanmax(spread.single["loss"][CALM_BEFORE:]))
+    last = at + int(high[-1]) + 1
+    recovered = last <= end - CALM
+    return Label(
+        manifest_step=begun[signal] + 1,
+        manifest_signal=signal,
+        loss_manifest_step=at + 1,
+        harm_nats=float(loss[-50:].mean()),
+        peak_nats=float(loss.max()),
+        recovered=recovered,
+        recovered_step=last + 1 if recovered else None,
+    ), end
+
+
 def off_steps(
     faulty: Vector, twin: Vector, spread: Spread, name: str, first: int
 ) -> npt.NDArray[np.bool_]:
@@ -209,6 +257,13 @@ def _running_median(row: Vector) -> Vector:
     with np.errstate(all="ignore"):
         view = np.lib.stride_tricks.sliding_window_view(padded, WINDOW)
         return np.asarray(np.nanmedian(view, axis=1), np.float64)
+
+
+def _past_median(row: Vector) -> Vector:
+    view = np.lib.stride_tricks.sliding_window_view(row, PAST)
+    with np.errstate(all="ignore"):
+        medians = np.nanmedian(view, axis=1)[:-1]
+    return np.concatenate([row[:PAST], medians])
 
 
 def _nearby(residuals: Vector) -> tuple[Vector, Vector]:

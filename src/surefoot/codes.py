@@ -112,6 +112,7 @@ _ALL = (
     _monitor("CKP003", "weights-replaced", "error", "a loss that no update can have made"),
     _monitor("SCH001", "rate-off-schedule", "error", "the schedule runs k times too fast or slow"),
     _monitor("SCH002", "loss-rises-in-decay", "warning", "the loss rises while the rate falls"),
+    _monitor("SCH003", "rate-jumped", "warning", "the learning rate jumped up in one record"),
     _monitor("PRC001", "updates-all-skipped", "error", "every update is skipped"),
     _monitor("PRC002", "skips-before", "info", "batches had been skipped for NaN before this one"),
     _cfg("001", "contradiction", "error", "two files or two lines state one setting differently"),

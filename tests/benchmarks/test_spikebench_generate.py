@@ -162,8 +162,9 @@ KINDS = (
 
 
 def test_the_list_of_kinds_is_whole(bench):
-    faulty = {name for name, kind in bench.grid.KINDS.items() if not kind.healthy}
-    assert faulty == set(KINDS)
+    planted = {n for n, kind in bench.grid.KINDS.items() if not kind.healthy and not kind.natural}
+    assert planted == set(KINDS)
+    assert {name for name, kind in bench.grid.KINDS.items() if kind.healthy} == set(LOOK_ALIKES)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -325,6 +326,18 @@ def test_a_run_without_a_twin_is_compared_with_its_own_course(bench, spread):
     rising = curves(9, loss=np.clip((np.arange(300) - 199) / 50, 0, None))
     found = bench.label.label(rising, curves(1), spread, first=1, own_course=True)
     assert 205 <= found.loss_manifest_step <= 235
+
+
+def test_a_spike_that_came_by_itself_begins_where_its_first_signal_left(bench, spread):
+    run = curves(4, loss=np.where(np.arange(300) // 8 == 25, 2.0, 0.0))  # steps 201 to 208
+    run["grad_norm"][194:208] += 3.0  # leads by six steps
+    run["grad_norm"][120] += 3.0  # long before: another story
+    found, end = bench.label.natural(run, spread)
+    assert (found.manifest_step, found.manifest_signal) == (195, "grad_norm")
+    assert (found.loss_manifest_step, found.recovered, found.recovered_step) == (201, True, 209)
+    assert end == 290
+    assert found.peak_nats == pytest.approx(2.0, abs=0.4)
+    assert bench.label.natural(curves(4), spread) is None
 
 
 # The queue ------------------------------------------------------------------------------------

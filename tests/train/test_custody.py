@@ -24,3 +24,10 @@ def test_only_an_incident_of_the_loss_reaches_back(
     evidence: dict[str, object], first: int | None
 ) -> None:
     assert onset(finding(**evidence)) == first
+
+
+def test_a_contradiction_that_is_certain_reaches_back_and_a_warning_does_not() -> None:
+    evidence = {"onset_interval": [40, 40]}
+    restarted = Finding(code="CKP001", name="r", severity="error", evidence=evidence)
+    jumped = Finding(code="SCH003", name="j", severity="warning", evidence=evidence)
+    assert (onset(restarted), onset(jumped)) == (40, None)

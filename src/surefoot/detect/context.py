@@ -41,6 +41,7 @@ class Context:
         skips: steps of the newest skipped updates.
         scales: newest (step, loss scale).
         repeats: onset steps of closed incidents.
+        contradictions: newest findings of the monitors: (code, step).
         open_since: onset of the incident that is open; what came before it is kept for its end.
     """
 
@@ -59,6 +60,7 @@ class Context:
     scales: list[tuple[int, float]] = field(default_factory=list)
     repeats: list[int] = field(default_factory=list)
     open_since: int | None = None
+    contradictions: list[tuple[str, int]] = field(default_factory=list)
 
     def update(self, record: StepRecord) -> None:
         """Take up the next record."""
@@ -108,6 +110,10 @@ class Context:
         since = self.open_since
         return since is not None and sum(1 for entry in self.losses if entry[0] >= since) >= AFTER
 
+    def contradicted(self, code: str, step: int) -> None:
+        """A monitor found that the run contradicts itself."""
+        _keep(self.contradictions, (code, step), REPEATS)
+
     def opened(self, onset: int) -> None:
         """An incident is open that began at ``onset``."""
         self.open_since = onset
@@ -156,6 +162,7 @@ class Context:
             rate_peak=self.rate_peak,
             rate_jump_step=self.rate_jumps[-1][0] if self.rate_jumps else None,
             rate_jumps=tuple(self.rate_jumps),
+            contradictions=tuple(self.contradictions),
             rate_earlier=rates[0] if rates else None,
             resumed_step=self.resumed_step,
             repeats=tuple(self.repeats),
@@ -200,6 +207,7 @@ class Context:
         context = replace(cls(), **state)
         context.losses = [(step, loss, rate) for step, loss, rate in state["losses"]]
         context.rate_jumps = [(step, factor) for step, factor in state["rate_jumps"]]
+        context.contradictions = [(code, step) for code, step in state["contradictions"]]
         context.scales = [(step, scale) for step, scale in state["scales"]]
         return context
 

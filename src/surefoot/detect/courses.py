@@ -31,6 +31,7 @@ CALM = 3.0
 LEVEL_GAIN, DRIFT_GAIN = 0.1, 0.004
 NOISE_SPAN = 200
 TAIL_FROM = 60
+DOUBT = 30.0
 SLOW_SPAN = 100.0
 DRIFTS_AT = 4.0
 _MEAN_ABS_TO_SIGMA = 1.2533
@@ -203,7 +204,7 @@ class Courses:
         if self._laws is None or self._laws.signals != self.size:
             self._laws = Thresholds(self.rate, self.size)
         laws = self._laws
-        doubt = 1.0 + 8.0 / np.maximum(count, 8.0)
+        doubt = 1.0 + DOUBT / np.maximum(count, DOUBT / 2.0)
         rows[SINGLE] = laws.single(rows[MID], rows[HIGH]) * doubt
         rows[PAIR] = laws.pair(rows[MID], rows[HIGH], rows[MEMORY]) * doubt
         rows[EDGE] = BAND * np.maximum(np.exp(rows[HIGH] - LOG_Q99), 1.0)

@@ -244,7 +244,7 @@ class LossDetector:
         value = reading.loss if incident.signal == "loss" else reading.log_grad
         if value is not None:
             incident.add(step, value, reading.log_grad)
-        elif incident.level is None and incident.leading_signal not in ("loss", "grad_norm"):
+        elif incident.signal != "loss" and incident.leading_signal not in ("loss", "grad_norm"):
             incident.pass_by(step)
         else:
             return "incident", {}

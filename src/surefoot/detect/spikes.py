@@ -184,8 +184,11 @@ class SpikeDetector:
     def _note_taint(self, findings: list[Finding]) -> None:
         """Remember that a restart lost state: what follows may be its late consequence."""
         for finding in findings:
+            step = finding.place.steps[0] if finding.place.steps else 0
+            if "causes" in finding.evidence:
+                self._context.contradicted(finding.code, step)
             if finding.code.startswith("CKP") and finding.severity == "error":
-                self._tainted = (finding.code, finding.place.steps[0] if finding.place.steps else 0)
+                self._tainted = (finding.code, step)
 
     # ---- the loss is on its course --------------------------------------------------------------
 

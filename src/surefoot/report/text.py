@@ -107,7 +107,8 @@ def cause_lines(finding: Finding) -> list[tuple[str, str]]:
     first = ranked[0]
     lines = [("cause", ", ".join(named))]
     for mark, key in (("for", "supports"), ("against", "contradicts")):
-        clauses = [plain(text) for text in first.get(key) or ()][:_CLAUSES]
+        told = [text for text in first.get(key) or () if text != finding.message]
+        clauses = [plain(text) for text in told][:_CLAUSES]
         if clauses:
             lines.append((mark, "; ".join(clauses)))
     if first.get("experiment"):

@@ -78,7 +78,8 @@ def onset(finding: Finding) -> int | None:
     None for a warning and for an incident of a signal other than the loss: one that proves wrong
     must not cost the work that was saved since.
     """
-    if finding.evidence.get("judged_by", "loss") != "loss":
+    doubtful = finding.severity != "error" and not finding.code.startswith("SPK")
+    if doubtful or finding.evidence.get("judged_by", "loss") != "loss":
         return None
     interval = finding.evidence.get("onset_interval")
     return int(interval[0]) if interval else None

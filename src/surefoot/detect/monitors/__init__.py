@@ -28,6 +28,7 @@ from surefoot.detect.monitors.earlier_skips import EarlierSkips
 from surefoot.detect.monitors.loss_vanished import LossVanished
 from surefoot.detect.monitors.off_schedule import OffSchedule
 from surefoot.detect.monitors.rate_frozen import RateFrozen
+from surefoot.detect.monitors.rate_jump import RateJump
 from surefoot.detect.monitors.rate_restart import RateRestart
 from surefoot.detect.monitors.skips_not_counted import SkipsNotCounted
 from surefoot.detect.monitors.weights_replaced import WeightsReplaced
@@ -54,6 +55,7 @@ class Monitors:
             OffSchedule(spec),
             CooldownRise(),
             SkipsNotCounted(),
+            RateJump(),
             RateFrozen(),
             LossVanished(),
             ZeroLoss(),
