@@ -162,7 +162,7 @@ class Maker:
         if not kind.from_start:
             start = (first - 1) // grid.EVERY * grid.EVERY
             tiny.load(states[start])
-        end = min(cell.setting.steps, first - 1 + kind.tail)
+        end = kind.tail if kind.natural else min(cell.setting.steps, first - 1 + kind.tail)
         records, own = _checkpointed(tiny, end)
         twin_name = self._twin_name(cell)
         stored = cell.name if kind.from_start else twin_name

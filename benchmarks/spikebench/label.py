@@ -181,7 +181,7 @@ def label(
     )
 
 
-CALM_BEFORE, PAST, AFTER = 100, 40, 90
+CALM_BEFORE, PAST, AFTER = 250, 40, 90
 """Steps of a run that are not looked at, steps of the past that make the course, and steps that a
 case goes on after its loss has left it."""
 
@@ -190,7 +190,7 @@ def natural(run: dict[str, Vector], spread: Spread) -> tuple[Label, int] | None:
     """What a run did by itself: the first spike of its loss, and where that began.
 
     There is no twin: each value is compared with the median of the 40 steps before it, and with the
-    largest spread that clean runs of the setting had at any step after the first hundred.
+    largest spread that clean runs of the setting had at any step after the first 250.
 
     Returns:
         The label, and the step at which the case ends; None if the loss never left its course.
@@ -200,8 +200,9 @@ def natural(run: dict[str, Vector], spread: Spread) -> tuple[Label, int] | None:
         if name in spread.single and name != "consumed_samples":
             rise[name] = row - _past_median(row)
             limit = np.nanmax(spread.single[name][CALM_BEFORE:])
+            size = rise[name] if name == "loss" else np.abs(rise[name])
             with np.errstate(invalid="ignore"):
-                off[name] = ~(np.abs(rise[name]) <= limit) & (np.arange(len(row)) >= CALM_BEFORE)
+                off[name] = ~(size <= limit) & (np.arange(len(row)) >= CALM_BEFORE)
     if not off["loss"].any():
         return None
     at = int(np.argmax(off["loss"]))
@@ -215,7 +216,7 @@ def natural(run: dict[str, Vector], spread: Spread) -> tuple[Label, int] | None:
     end = min(len(run["loss"]), at + AFTER)
     level = np.median(run["loss"][at - PAST : at])
     loss = run["loss"][at:end] - level
-    high = np.flatnonzero(loss > np.nanmax(spread.single["loss"][CALM_BEFORE:]))
+    high = np.flatnonzero(~(loss <= np.nanmax(spread.single["loss"][CALM_BEFORE:])))
     last = at + int(high[-1]) + 1
     recovered = last <= end - CALM
     return Label(

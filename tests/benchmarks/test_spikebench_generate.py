@@ -328,16 +328,18 @@ def test_a_run_without_a_twin_is_compared_with_its_own_course(bench, spread):
     assert 205 <= found.loss_manifest_step <= 235
 
 
-def test_a_spike_that_came_by_itself_begins_where_its_first_signal_left(bench, spread):
-    run = curves(4, loss=np.where(np.arange(300) // 8 == 25, 2.0, 0.0))  # steps 201 to 208
-    run["grad_norm"][194:208] += 3.0  # leads by six steps
-    run["grad_norm"][120] += 3.0  # long before: another story
+def test_a_spike_that_came_by_itself_begins_where_its_first_signal_left(bench):
+    spread = bench.label.spread_of([curves(seed, 500) for seed in (1, 2, 3)])
+    at = np.arange(500)
+    run = curves(4, 500, loss=np.where((at >= 400) & (at < 408), 2.0, 0.0))  # steps 401 to 408
+    run["grad_norm"][394:408] += 3.0  # leads by six steps
+    run["grad_norm"][320] += 3.0  # long before: another story
     found, end = bench.label.natural(run, spread)
-    assert (found.manifest_step, found.manifest_signal) == (195, "grad_norm")
-    assert (found.loss_manifest_step, found.recovered, found.recovered_step) == (201, True, 209)
-    assert end == 290
+    assert (found.manifest_step, found.manifest_signal) == (395, "grad_norm")
+    assert (found.loss_manifest_step, found.recovered, found.recovered_step) == (401, True, 409)
+    assert end == 490
     assert found.peak_nats == pytest.approx(2.0, abs=0.4)
-    assert bench.label.natural(curves(4), spread) is None
+    assert bench.label.natural(curves(4, 500), spread) is None
 
 
 # The queue ------------------------------------------------------------------------------------

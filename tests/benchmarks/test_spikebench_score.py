@@ -287,3 +287,18 @@ def test_a_set_that_is_not_there_is_one_line_that_says_how_to_make_it(tmp_path):
     assert done.returncode == 2
     assert "generate.py --set nosuch" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_figures_of_surefoot_are_never_those_of_another_row(bench):
+    # With --only FlagScale there are no figures of surefoot, and none may be shown under its name.
+    sys.path.insert(0, str(SPIKEBENCH))
+    try:
+        import sections
+    finally:
+        sys.path.remove(str(SPIKEBENCH))
+    raised = {"FlagScale": bench["contestants"].Raised([Alarm(step=300)], 0.1)}
+    done = [bench["runner"].Done(truth(), list(range(1, 401)), raised)]
+    text = "\n".join(sections.stored_sections(done, {}))
+    assert "| FlagScale | 1.000 (0.02 to 1.00) |" in text
+    assert "figure of surefoot online" not in text
+    assert "surefoot online |" not in text

@@ -43,7 +43,7 @@ def test_attention_logits_that_double_are_told_long_before_a_thousand(rng, doubl
     logits = noisy(5 * 2 ** (after / doubling), rng, 0.15)
     steps, sign = warned("attention-growth", {"attention_logit_max": logits[:1000]})
     assert 400 < steps[0] < 400 + doubling * math.log2(200 / 5) / 1.3
-    assert 400 <= sign.since <= 480
+    assert 400 <= sign.since <= 420 + 1.5 * doubling
     assert sign.numbers["growth_per_100_steps"] == pytest.approx(2 ** (100 / doubling), rel=0.25)
 
 
@@ -125,7 +125,7 @@ def test_updates_that_grow_while_the_rate_falls(rng):
     columns = {"learning_rate": floats(rates), "update_rms": noisy(0.2 * rates * growth, rng)}
     told, sign = warned("update-growth", columns)
     assert 500 < told[0] < 620
-    assert sign.numbers["update_rms_over_rate"] > 0.25
+    assert sign.numbers["update_rms"] > 0.25
     columns["update_rms"] = noisy(0.2 * rates, rng)
     assert warned("update-growth", columns)[0] == []
 

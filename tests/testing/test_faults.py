@@ -187,6 +187,20 @@ def test_fp8_linears_quantise_forward_and_backward_and_only_inside():
         pass
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_fp8_linears_work_under_autocast(dtype):
+    torch.manual_seed(1)
+    first, second = nn.Linear(4, 4, bias=False), nn.Linear(4, 2, bias=False)
+    x = torch.randn(3, 4, requires_grad=True)
+    with fp8_linears([first, second]), torch.autocast("cpu", dtype=dtype):
+        y = second(first(x))
+    y.float().sum().backward()
+    assert y.dtype == dtype
+    assert first.weight.grad.dtype == x.grad.dtype == torch.float32
+    exact = second.weight.sum(0, keepdim=True).T @ x.sum(0, keepdim=True)
+    torch.testing.assert_close(first.weight.grad, exact, rtol=0.15, atol=0.15)
+
+
 def trained(fused=True):
     model = two_layers()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, fused=fused)

@@ -10,9 +10,12 @@ Three things keep it honest:
   first fall the estimate errs towards silence, and only a fall that has lasted is extrapolated.
 * How far out a value must be before it is an outlier depends on the tail of that very run. Two
   quantiles of the standardised innovations (90 % and 99 %) are followed, and the threshold
-  extrapolates them: q99 (q99 / q90)^1.75, at least 6 noise units. Normal noise gives 6.6, Student's
-  t with four degrees of freedom 16, which it passes once in some 20 000 steps. Quantiles know how
-  often, not how far: rare real spikes, however high, do not raise it.
+  extrapolates them: q99 (q99 / q90)^p, where p grows with the ratio of the two, from 1.25 for the
+  light tail of normal noise to 2 and more for Student's t. A light tail is believed only once it
+  was seen for long: the least threshold falls from 9 noise units over the first 200 values towards
+  5. Quantiles know how often, not how far: rare real spikes, however high, do not raise it.
+* While the first fall is recent, the noise is the least of three estimates that a fall inflates to
+  different degrees: of the innovations, of second differences, and of the excess that is judged.
 """
 
 import math
@@ -74,6 +77,7 @@ class Course:
         drift: mean innovation, negative while the signal falls.
         fast: noise over about 40 values; it follows a noise that grows.
         jitter: noise from second differences; blind to a trend, and to slow noise.
+        above: noise from what lay above the expected value; a fall makes it small.
         mid: log of the 90 % quantile of the innovations in noise units.
         high: log of the 99 % quantile.
         low: lowest level so far.

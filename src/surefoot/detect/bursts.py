@@ -42,6 +42,10 @@ class Bursts:
         self._quantiles = [list(_NORMAL) for _ in WINDOWS]
         self._pending: deque[tuple[float, ...]] = deque()
 
+    def level(self, window: int) -> float:
+        """Where the loss was expected when the newest window of that size began."""
+        return self._courses[len(self._courses) - window]
+
     def update(self, value: float, expected: float, noise: float) -> tuple[float, int]:
         """``(score, window)``: 1 at the threshold, of the window that is furthest out.
 
@@ -78,7 +82,8 @@ class Bursts:
             for i in range(len(self._values) - size, len(self._values))
         ]
         rest = size - 1
-        return (sum(excesses) - max(excesses)) / (noise * math.sqrt(rest))
+        total: float = sum(excesses) - max(excesses)
+        return total / (noise * math.sqrt(rest))
 
     def _threshold(self, index: int) -> float:
         middle, mid, high = self._quantiles[index]
@@ -97,11 +102,8 @@ class Bursts:
             quantiles[2] = max(quantiles[2], quantiles[1])
 
     def leave(self) -> None:
-        """An incident begins: what is pending began with it."""
+        """An incident begins, or the loss goes on from another level: what is recent is no guide."""
         self._pending.clear()
-
-    def restart(self) -> None:
-        """The loss goes on from another level."""
         self._values.clear()
         self._courses.clear()
 

@@ -85,7 +85,7 @@ class Context:
         scale = _positive(values.get("loss_scale"))
         if scale is not None and (not self.scales or self.scales[-1][1] != scale):
             _keep(self.scales, (step, scale), NEAR)
-        if self.uniform is None and self.records == 1 and step <= 2:
+        if self.records == 1 and step <= 2 and loss is not None and loss > 1.0:
             self.uniform = loss
 
     def _rate(self, step: int, rate: float | None) -> None:

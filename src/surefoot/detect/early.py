@@ -102,7 +102,7 @@ class EarlyWarning:
             self._changed = records
         self._follow_rate(values)
         loss = finite(values.get("loss"))
-        if loss is not None:
+        if loss is not None and abs(loss) < 1e3:
             self._loss.update(step, loss)
         found: list[tuple[str, Sign]] = []
         for precursor in self.precursors:

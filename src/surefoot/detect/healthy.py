@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from surefoot.detect.baseline import Course
+from surefoot.detect.bursts import Bursts
 from surefoot.detect.history import Entry, History, Onset
 from surefoot.detect.incident import OpenIncident
 from surefoot.detect.planned import JUMP_RECORDS, Kind, Marks, Window
@@ -29,6 +30,7 @@ TOGETHER = 0.8
 GRAD_RATIO = math.log(6.0)
 GRAD_FROM = 32
 LEARNED_NATS = 2.0
+LEAST_UNIFORM = 1.0  # ln V of fewer than three tokens is no language model's
 ENOUGH = 8  # losses that a new level is read from
 
 
@@ -56,6 +58,7 @@ class Healthy:
         self.grad = Course(floor=0.02, prior=0.3, strictness=strictness)
         self.shift = ShiftTest()
         self.trend = TrendTest()
+        self.bursts = Bursts(strictness)
         self.history = History()
         self.marks = Marks()
         self.window: Window | None = None
@@ -97,6 +100,13 @@ class Healthy:
             return "unusable", scores, None
         course = self.loss
         noise = course.noise()
+        burst, records = self.bursts.update(loss, course.expected(), noise)
+        scores["burst_score"] = burst
+        if burst >= 1.0:
+            level = self.bursts.level(records)
+            if loss - level >= SMALLEST_SPIKE:
+                onset = self.history.burst_onset(records, level, noise)
+                return "incident", scores, Alarm("SPK000", onset, level)
         delayed = self.history.delayed(DELAY)
         excess, score = self.shift.update(course.clip(loss), delayed, noise, reading.rate)
         above, trend_score = self.trend.update(
@@ -112,7 +122,7 @@ class Healthy:
             if score == trend_score / self.strictness:
                 level = min(level, self.trend.level)
             return "incident", scores, Alarm("SPK000", onset, level)
-        if course.count == 0 and self.uniform is None and step <= 2:
+        if course.count == 0 and self.uniform is None and step <= 2 and loss > LEAST_UNIFORM:
             self.uniform = loss  # a fresh model guesses uniformly
         course.learn(loss)
         self.marks.add(step, course.level, self.grad.level)
@@ -202,6 +212,7 @@ class Healthy:
     def _take_up(self, window: Window) -> None:
         """The window is over: where the loss ran in it is the course from now on."""
         self.trend.restart()
+        self.bursts.leave()
         self.window, self.grad_out = None, 0
         if window.grads:
             self.grad.relevel(fmean(window.grads))
@@ -222,6 +233,7 @@ class Healthy:
         else:
             self.shift.back(loss)
         self.trend.restart()
+        self.bursts.leave()
         self.loss.relevel(loss)
         self.grad.relevel(log_grad)
 
@@ -231,6 +243,7 @@ class Healthy:
         """An incident opens: what was learned just before it may be part of it."""
         self.window = None
         self.trend.restart()
+        self.bursts.leave()
         self.loss.drop_pending()
         self.grad.drop_pending()
 
@@ -273,6 +286,7 @@ class Healthy:
             "loss": self.loss.state_dict(),
             "grad": self.grad.state_dict(),
             "trend": self.trend.state_dict(),
+            "bursts": self.bursts.state_dict(),
             "shift": self.shift.state_dict(),
             "history": self.history.state_dict(),
             "marks": self.marks.state_dict(),
@@ -288,6 +302,7 @@ class Healthy:
         healthy.grad.load_state_dict(state["grad"])
         healthy.shift = ShiftTest.from_state(state["shift"])
         healthy.trend = TrendTest.from_state(state["trend"])
+        healthy.bursts = Bursts.from_state(state["bursts"])
         healthy.history.load_state_dict(state["history"])
         healthy.marks = Marks.from_state(state["marks"])
         window = state["window"]

@@ -17,6 +17,7 @@ OUT = 0.45  # out of the band (3.5 noise units)
 DOUBTFUL = 0.3  # perhaps (2.3)
 GAPS = 16
 FALL_FROM = 16  # records of either third of the memory that a fall is read from
+BURST_FROM = 1.5  # noise units: of a burst no single record need be out of the band
 GAP = 3  # records back in the band that may lie inside one event
 
 
@@ -178,6 +179,24 @@ class History:
                 first, middle, signal = min(first, index), index, "grad_norm"
                 break
         return self._onset(middle, first, last, signal)
+
+    def burst_onset(self, records: int, level: float, noise: float) -> Onset:
+        """Onset of what the newest ``records`` losses show together: the first that stands out.
+
+        Args:
+            records: of the window.
+            level: where the loss ran before it.
+            noise: standard deviation of single losses.
+        """
+        entries = list(self._entries)
+        places = [index for index, entry in enumerate(entries) if entry.loss is not None]
+        first = places[-records:][0]
+        for index in places[-records:]:
+            loss = entries[index].loss
+            if loss is not None and loss >= level + BURST_FROM * noise:
+                first = index
+                break
+        return self._onset(first, first, first, "loss")
 
     def _onset(self, index: int, first: int, last: int, signal: str) -> Onset:
         entries = self._entries

@@ -51,8 +51,11 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         q_x, q_weight = ctx.saved_tensors
-        q_grad = fake_fp8(grad, ctx.scale, "e5m2")
-        return q_grad @ q_weight, q_grad.flatten(0, -2).T @ q_x.flatten(0, -2), None
+        # Under autocast input, weight and output may be of three formats.
+        q_grad = fake_fp8(grad, ctx.scale, "e5m2").float()
+        dx = q_grad @ q_weight.float()
+        dw = q_grad.flatten(0, -2).T @ q_x.float().flatten(0, -2)
+        return dx.to(q_x.dtype), dw.to(q_weight.dtype), None
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ The cosine of a gradient with Adam's first moment before it. Gradients that agre
 add up to updates near the full rate (towards +1, the state before divergence); at the edge of
 stability the sharpest direction flips sign each step (towards -1). With c a short mean:
 
-    score = max((c - usual c) / 0.35,  -c / 0.3),   at least 3 noise units from the usual c
+    score = max((c - usual c) / 0.2,  -c / 0.3),   at least 3 noise units from the usual c
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from surefoot.detect.bank import Scores
 from surefoot.detect.precursors.base import Sign
 from surefoot.detect.precursors.growth import Growth, finite
 
-RISE, FLIP, DRIFT = 0.35, 0.3, 3.0
+RISE, FLIP, DRIFT = 0.2, 0.3, 3.0
 KNOWN_FROM = 32
 
 

@@ -7,7 +7,7 @@ FAST_SPAN = 6.0
 SLOW_SPAN = 50.0
 NOISE_SPAN = 64.0
 _CLIP = 4.0
-_NAMES = ("count", "fast", "slow", "noise", "gap", "step")
+_NAMES = ("count", "fast", "slow", "noise", "gap", "step", "beyond")
 
 
 class Growth:
@@ -15,7 +15,8 @@ class Growth:
 
     Of a ramp of slope g a mean of span n lags n g behind, so the distance of the two over the
     difference of their spans is the slope: a regression that needs no memory (MACD, Appel 1979, is
-    the same quantity). A value is clipped at four noise units before it moves them.
+    the same quantity). A value is clipped at four noise units before it moves them, unless the one
+    before was beyond them on the same side.
 
     Args:
         prior: noise assumed at first, in the signal's unit.
@@ -35,6 +36,7 @@ class Growth:
         self.noise = prior
         self.gap = 1.0
         self.step = 0
+        self.beyond = 0
 
     def update(self, step: int, value: float) -> None:
         """Take up a finite value."""
@@ -45,8 +47,13 @@ class Growth:
             return
         distance = value - self.fast
         bound = _CLIP * self.noise
-        clipped = bound if distance > bound else -bound if distance < -bound else distance
-        self.noise += (abs(clipped) - self.noise) / min(count + 1, NOISE_SPAN)
+        clipped, side = distance, 0
+        if distance > bound or distance < -bound:
+            side = 1 if distance > 0.0 else -1
+            if side != self.beyond:
+                clipped = side * bound  # twice in a row on one side it is no outlier: follow
+        self.beyond = side
+        self.noise += (min(abs(clipped), bound) - self.noise) / min(count + 1, NOISE_SPAN)
         if self.noise < self.floor:
             self.noise = self.floor
         self.fast += clipped / min(count + 1, FAST_SPAN)
