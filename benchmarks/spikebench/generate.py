@@ -6,12 +6,15 @@ interpreter's own sources).
 """
 
 import argparse
+import contextlib
 import dataclasses
 import fcntl
 import functools
 import json
+import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +107,7 @@ class Maker:
     def _update(self, truth: Truth | None = None, left_out: str | None = None) -> None:
         """Take in what is on disk and add to it; several processes may make one set."""
         truths, left = self.folder / "truths.json", self.folder / "left_out.json"
-        with open(self.folder / ".lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with _alone(self.folder):
             self.truths = {t.case: t for t in read_truths(truths)} if truths.exists() else {}
             self.left_out = set(json.loads(left.read_text())) if left.exists() else set()
             if truth is not None:
@@ -269,6 +271,17 @@ class Maker:
                 name: labels.spread_of([labels.series(records, len(records)) for records in runs])
             }
         return self._spreads[name]
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other processes that make the same set waiting."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 HARMFUL = 0.1

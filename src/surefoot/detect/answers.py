@@ -14,6 +14,8 @@ from surefoot.detect.transforms import Kind, natural
 Columns = npt.NDArray[np.intp]
 
 NEAR = 32
+CHAIN = 5
+"""Records that may lie between two runs of one trouble: more would join it to what came before."""
 TOGETHER, TOGETHER_SCORE, TOGETHER_RECORDS = 3, 0.6, 3
 
 
@@ -111,7 +113,7 @@ class Answers:
         """The first step at which a signal left its course, and the signal: for the onset.
 
         Only runs count that reached the threshold, or that three signals began together, and only
-        those connected with ``until`` by runs at most 32 records apart: a lone outlier long before
+        those connected with ``until`` by runs at most 5 records apart: a lone outlier long before
         an alarm is a coincidence.
 
         Args:
@@ -123,7 +125,7 @@ class Answers:
         ]
         found += self._together(since)
         first, leader = until + 1, -1
-        frontier, near = float(until), NEAR * self.every
+        frontier, near = float(until), CHAIN * self.every
         for start, end, column in sorted(found, key=lambda run: -run[1]):
             if end < frontier - near:
                 break

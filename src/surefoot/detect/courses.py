@@ -182,7 +182,10 @@ class Courses:
         high = (sizes > np.exp(rows[HIGH])).sum(axis=0)
         mid = (sizes > np.exp(rows[MID])).sum(axis=0)
         mean = np.minimum(sizes, _NOISE_CLIP).sum(axis=0) * _MEAN_ABS_TO_SIGMA - number
-        rows[NOISE] *= 1.0 + np.maximum(mean / np.minimum(count + 1.0, NOISE_SPAN), -0.7)
+        # A noise that is three times too large is none of this signal's: forget it fast.
+        wrong = (mean < -0.65 * number) & (number >= BLOCK // 2)
+        span = np.minimum(count + 1.0, np.where(wrong, 25.0, NOISE_SPAN))
+        rows[NOISE] *= 1.0 + np.maximum(mean / span, -0.7)
         # The first distances are those of a signal that settles: of tails they tell nothing.
         gain = np.where(count >= TAIL_FROM, 0.01 + 4.0 / (count + 40.0), 0.0)
         rows[MID] += 0.5 * gain * (mid - 0.1 * number)

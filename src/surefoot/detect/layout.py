@@ -11,7 +11,8 @@ import numpy.typing as npt
 from surefoot.detect.courses import Index, Vector
 from surefoot.detect.transforms import Kind, scaled
 
-_WINDOW = 1e300
+LARGEST = 1e12
+"""A value beyond it, on its scale, says nothing; its square would not fit a float."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,7 +60,7 @@ class Layout:
             for name in self.rates:
                 row.append(log(value) - log_rate if (value := values[name]) > 0.0 else math.nan)
             vector = np.array(row, dtype=np.float64)
-            total = math.fsum(row) if len(row) > 64 else sum(row)
+            total = sum(map(abs, row))
         except (TypeError, ValueError, OverflowError):
             names = (*self.plain, *self.logs, *self.rates)
             row = [
@@ -67,16 +68,20 @@ class Layout:
                 for name, kind in zip(names, self.kinds, strict=True)
             ]
             vector, total = np.array(row, dtype=np.float64), math.nan
-        good = -_WINDOW < total < _WINDOW
+        good = total < LARGEST
         if not self.places:
-            return vector, good
+            return (vector if good else _judged(vector)), good
         parts = [vector]
         for name, kind, number in self.places:
             parts.append(_placed(places[name], kind, number, log_rate))
         vector = np.concatenate(parts)
-        with np.errstate(all="ignore"):
-            good = good and bool(np.isfinite(vector.sum()))
-        return vector, good
+        good = good and bool(np.abs(vector).max(initial=0.0) < LARGEST)
+        return (vector if good else _judged(vector)), good
+
+
+def _judged(vector: Vector) -> Vector:
+    """``vector``, NaN for what cannot be judged."""
+    return np.where(np.abs(vector) < LARGEST, vector, np.nan)
 
 
 def number_of(places: object) -> int:

@@ -83,7 +83,7 @@ class SpikeDetector:
         self._context = Context()
         self._signal: SignalIncident | None = None
         self._known_as: tuple[str, str] | None = None
-        self._warned: tuple[str, int] | None = None
+        self._warned: tuple[str, int, int, str] | None = None
         self._tainted: tuple[str, int] | None = None
         self._settled: dict[str, int] = {}
         self._doubted: list[str] = []
@@ -139,11 +139,12 @@ class SpikeDetector:
     def _begun(self, incident: Incident, told: tuple[Finding, ...]) -> list[Finding]:
         """An incident of the loss was opened: date it by the signal that moved first."""
         dated = self._earlier(incident)
-        warned = self._warned_id(incident.alarm_step)
-        if self._signal is not None or warned is not None:
-            known = self._signal.id if self._signal is not None else warned
-            self._known_as = (incident.id, known or incident.id)
+        warned = self._recent_warning(incident.alarm_step)
+        if self._signal is not None:
+            self._known_as = (incident.id, self._signal.id)
             self._signal = None
+        elif warned is not None:
+            self._known_as = (incident.id, warned[0])
         current = self._loss.incident or incident
         self._context.opened(current.onset_step)
         found = []
@@ -159,6 +160,9 @@ class SpikeDetector:
         if self._signal is not None and self._signal.onset_step >= since:
             own = (self._signal.onset_step, self._signal.signal)
             found = own if found is None else min(found, own)
+        warned = self._recent_warning(incident.alarm_step)
+        if warned is not None and warned[2] >= since:
+            found = warned[2:] if found is None else min(found, warned[2:])
         if found is None:
             return None
         step, name = found
@@ -216,7 +220,7 @@ class SpikeDetector:
         """SPK005; of a signal whose incident is open, under the id of that."""
         own = f"a{record.attempt}-s{record.step:05d}"
         known = own if self._signal is None else self._signal.id
-        self._warned = (known, record.step)
+        self._warned = (known, record.step, sign.since, sign.signal)
         return warning(
             sign,
             incident=known,
@@ -225,11 +229,11 @@ class SpikeDetector:
             false_alarm_rate=self.false_alarms_per_10k,
         )
 
-    def _warned_id(self, step: int) -> str | None:
-        """The id of a warning that was told shortly before, for what came of it."""
+    def _recent_warning(self, step: int) -> tuple[str, int, int, str] | None:
+        """``(id, step, onset, signal)`` of a warning told shortly before, for what came of it."""
         if self._warned is None or step - self._warned[1] > LOOK_BACK * self._bank.every:
             return None
-        return self._warned[0]
+        return self._warned
 
     def _left(self, record: StepRecord, scores: Scores) -> SignalIncident | None:
         """What left its course at this record, back-dated; None if nothing did."""
@@ -248,9 +252,11 @@ class SpikeDetector:
         else:
             return None
         every = round(self._bank.every)
-        warned = self._warned_id(step)
+        warned = self._recent_warning(step)
+        if warned is not None and warned[2] < onset:
+            onset = warned[2]
         return SignalIncident(
-            id=warned or f"a{record.attempt}-s{step:05d}",
+            id=f"a{record.attempt}-s{step:05d}" if warned is None else warned[0],
             told="SPK000" if warned is None else "SPK005",
             attempt=record.attempt,
             alarm_step=step,
@@ -332,7 +338,7 @@ class SpikeDetector:
         signal, known, warned = state["signal"], state["known_as"], state["warned"]
         self._signal = None if signal is None else SignalIncident.from_state(signal)
         self._known_as = None if known is None else (known[0], known[1])
-        self._warned = None if warned is None else (warned[0], warned[1])
+        self._warned = None if warned is None else (warned[0], warned[1], warned[2], warned[3])
         tainted, self._settled = state["tainted"], dict(state["settled"])
         self._doubted = list(state["doubted"])
         self._tainted = None if tainted is None else (tainted[0], tainted[1])

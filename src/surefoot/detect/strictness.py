@@ -12,11 +12,12 @@ from itertools import pairwise
 DEFAULT_RATE = 0.2
 """False incidents on 10 000 healthy records that the loss detector may have by default."""
 
-RATES = ((0.7, 2.0), (0.85, 0.6), (1.0, 0.2), (1.3, 0.05))
+RATES = ((0.8, 2.3), (1.0, 0.35), (1.25, 0.11), (1.5, 0.08))
 """Factor on the thresholds, false incidents per 10 000 healthy records.
 
-Provisional: only the factor 1 rests on a count (21 on 855 000 records of the hardest kinds, before
-the last change of the thresholds); the others are assumed, to be replaced by measured ones.
+Measured on 372 000 records of twenty kinds of healthy curves (2026-11-30): 87, 13, 4 and 3 false
+incidents, so that the second is known to a factor of two and the last two hardly. Half of them come
+from noise with a lag-1 correlation of 0.9 and from autocorrelated noise in the first 2000 steps.
 """
 
 LEAST, MOST = 0.6, 2.0

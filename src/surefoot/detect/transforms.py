@@ -44,13 +44,13 @@ _ALL = frozenset((RATE, BATCH, LENGTH, DATA))
 _WEIGHTS = frozenset((RATE,))
 
 KINDS: dict[str, Kind] = {
-    "grad_norm": Kind(floor=0.05, prior=0.4, tells_zero=True, moved_by=_ALL),
+    "grad_norm": Kind(floor=0.04, prior=0.4, tells_zero=True, moved_by=_ALL),
     # Changes by less than the rate a step: a jump of two per cent is no update.
     "param_norm": Kind(floor=0.002, prior=0.03, moved_by=_WEIGHTS),
     # Momentum makes of one loud batch ten records that are raised by a few per cent.
-    "update_rms": Kind(floor=0.06, per_rate=True, moved_by=_ALL),
-    "update_ratio": Kind(floor=0.06, per_rate=True, moved_by=_ALL),
-    "adam_rms": Kind(floor=0.05, moved_by=_ALL),
+    "update_rms": Kind(floor=0.04, per_rate=True, moved_by=_ALL),
+    "update_ratio": Kind(floor=0.04, per_rate=True, moved_by=_ALL),
+    "adam_rms": Kind(floor=0.02, moved_by=_ALL),
     "eps_share": Kind(log=False, floor=0.02, prior=0.1, moved_by=_ALL),
     "attention_logit_max": Kind(floor=0.04, moved_by=_ALL),
     "log_z": Kind(log=False, floor=0.03, prior=0.5, moved_by=_ALL),

@@ -3,8 +3,10 @@
 import math
 from typing import Any, Final
 
-FAST_SPAN = 6.0
 SLOW_SPAN = 50.0
+SLOW_STEPS = 200.0
+LEAST_SPAN = 12.0
+RATIO = 8.0
 NOISE_SPAN = 64.0
 _CLIP = 4.0
 _NAMES = ("count", "fast", "slow", "noise", "gap", "step", "beyond")
@@ -56,8 +58,9 @@ class Growth:
         self.noise += (min(abs(clipped), bound) - self.noise) / min(count + 1, NOISE_SPAN)
         if self.noise < self.floor:
             self.noise = self.floor
-        self.fast += clipped / min(count + 1, FAST_SPAN)
-        self.slow += (self.fast - self.slow) / min(count + 1, SLOW_SPAN)
+        span = self.span()
+        self.fast += clipped / min(count + 1, span / RATIO)
+        self.slow += (self.fast - self.slow) / min(count + 1, span)
         if step > self.step:
             self.gap += (step - self.step - self.gap) / min(count, 32)
         self.step, self.count = step, count + 1
@@ -69,8 +72,13 @@ class Growth:
     def rate(self) -> float:
         """Slope a step, in the signal's unit."""
         # A mean over all of n values so far lags by n / 2 of them.
-        lag = SLOW_SPAN if self.count > 2 * SLOW_SPAN else max(self.count / 2.0, 8.0)
-        return (self.fast - self.slow) / (max(lag - FAST_SPAN, 4.0) * self.gap)
+        span = self.span()
+        lag = span if self.count > 2 * span else max(self.count / 2.0, 8.0)
+        return (self.fast - self.slow) / (max(lag - span / RATIO, 4.0) * self.gap)
+
+    def span(self) -> float:
+        """Values in the long mean: 50, fewer where they come more than four steps apart."""
+        return min(max(SLOW_STEPS / self.gap, LEAST_SPAN), SLOW_SPAN)
 
     def state_dict(self) -> list[Any]:
         """All state, as JSON values."""
