@@ -149,13 +149,17 @@ def label(
         faulty = {**faulty, **{name: _rise(faulty[name]) for name in _own(faulty)}}
         twin = {**twin, **{name: _rise(twin[name]) for name in _own(twin)}}
         spread = _at_least(spread, TENFOLD)
-    loss_off = off_steps(faulty["loss"], twin["loss"], spread, "loss", first)
+    # Of a run's own lowest course single values say little: only a rise that lasts counts there.
+    lasting = OWN_COURSE if own_course else ()
+    loss_off = off_steps(
+        faulty["loss"], twin["loss"], spread, "loss", first, single="loss" not in lasting
+    )
     for name in faulty:
         if watched is not None and name.partition("@")[0] not in watched:
             continue
         if name not in twin or name not in spread.single:
             continue
-        off = off_steps(faulty[name], twin[name], spread, name, first)
+        off = off_steps(faulty[name], twin[name], spread, name, first, single=name not in lasting)
         if off.any():
             step = int(np.argmax(off)) + 1
             excess = _excess(faulty[name], twin[name], spread.single[name], step)
@@ -231,14 +235,14 @@ def natural(run: dict[str, Vector], spread: Spread) -> tuple[Label, int] | None:
 
 
 def off_steps(
-    faulty: Vector, twin: Vector, spread: Spread, name: str, first: int
+    faulty: Vector, twin: Vector, spread: Spread, name: str, first: int, *, single: bool = True
 ) -> npt.NDArray[np.bool_]:
     """Where a signal is off, singly or sustained; indexed by step - 1."""
     length = min(len(faulty), len(twin), len(spread.single[name]))
     a, b = faulty[:length], twin[:length]
     with np.errstate(all="ignore"):
         difference = a - b
-        off = np.abs(difference) > spread.single[name][:length]
+        off = (np.abs(difference) > spread.single[name][:length]) & single
         off |= np.isinf(a) & ~np.isinf(b)
         difference = np.where(np.isfinite(difference), difference, 0.0)
         mean = np.abs(_trailing_mean(difference))

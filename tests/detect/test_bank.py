@@ -282,7 +282,7 @@ def test_updates_are_judged_over_the_learning_rate(rng):
 def test_an_announced_change_explains_a_move(rng, change, moved):
     before = {"batch_size": 16, "tokens": 2048, "data_phase": 1, "learning_rate": 1e-3}
     values = norm(900, rng)
-    values[500:] *= 2
+    values[500:] *= 4
     for announced in (True, False):
         bank, opened = SignalBank(), []
         for row, value in enumerate(values):

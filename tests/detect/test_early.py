@@ -6,8 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from surefoot.detect.bank import Scores, SignalBank
+from surefoot.detect.bank import SignalBank
 from surefoot.detect.early import EarlyWarning
+from surefoot.detect.scores import Scores
 from surefoot.records import StepRecord
 
 # BLOOM-176B, 2022-04-12 (bigscience tr11 chronicles): iteration, loss, gradient norm.

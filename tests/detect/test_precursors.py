@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from surefoot.detect.bank import Outlier, Scores
 from surefoot.detect.precursors import ALL, DEFAULT
 from surefoot.detect.precursors.growth import Growth
+from surefoot.detect.scores import Outlier, Scores
 
 CALM = Scores()
 

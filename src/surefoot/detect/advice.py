@@ -51,9 +51,9 @@ def mend_first(earlier: Mapping[str, Any]) -> str:
 
 
 def _opened(evidence: Mapping[str, Any]) -> tuple[str, ...]:
-    excess, at_end = evidence.get("excess_nats"), evidence.get("at_end", False)
-    high = isinstance(excess, float) and excess >= LARGE
-    if high and (at_end or excess >= JUMP):
+    told, at_end = evidence.get("excess_nats"), evidence.get("at_end", False)
+    excess = told if isinstance(told, float) else 0.0
+    if excess >= JUMP or (at_end and excess >= LARGE):
         return (
             f"do not count on its coming back: the loss is still {excess:+.3g} nat above its "
             f"course; compare the weights with those of the checkpoint before the onset",

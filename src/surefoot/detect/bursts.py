@@ -82,8 +82,7 @@ class Bursts:
             for i in range(len(self._values) - size, len(self._values))
         ]
         rest = size - 1
-        total: float = sum(excesses) - max(excesses)
-        return total / (noise * math.sqrt(rest))
+        return float((sum(excesses) - max(excesses)) / (noise * math.sqrt(rest)))
 
     def _threshold(self, index: int) -> float:
         middle, mid, high = self._quantiles[index]
@@ -102,7 +101,7 @@ class Bursts:
             quantiles[2] = max(quantiles[2], quantiles[1])
 
     def leave(self) -> None:
-        """An incident begins, or the loss goes on from another level: what is recent is no guide."""
+        """An incident begins, or the loss goes on from another level: the newest values are void."""
         self._pending.clear()
         self._values.clear()
         self._courses.clear()

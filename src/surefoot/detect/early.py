@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from surefoot.detect.bank import Scores
 from surefoot.detect.precursors import ALL, DEFAULT, Precursor, Sign
 from surefoot.detect.precursors.growth import Growth, finite, positive_log
+from surefoot.detect.scores import Scores
 from surefoot.records import StepRecord
 
 FIRST = 100

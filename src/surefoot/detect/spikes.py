@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from surefoot.detect.bank import Scores, SignalBank
+from surefoot.detect.bank import SignalBank
 from surefoot.detect.context import Context
 from surefoot.detect.early import EarlySign, EarlyWarning
 from surefoot.detect.gather import after, explained
 from surefoot.detect.loss import LossDetector
 from surefoot.detect.monitors import Monitors
 from surefoot.detect.precursors import DEFAULT
+from surefoot.detect.scores import Scores
 from surefoot.detect.signal_incident import SignalIncident, margin
 from surefoot.detect.warned import warning
 from surefoot.records import Event, Finding, Incident, StepRecord, TrainSpec, Verdict, split_name

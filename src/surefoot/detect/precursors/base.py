@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from surefoot.detect.bank import Scores
+from surefoot.detect.scores import Scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

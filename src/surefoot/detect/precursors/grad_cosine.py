@@ -10,9 +10,9 @@ stability the sharpest direction flips sign each step (towards -1). With c a sho
 from collections.abc import Mapping
 from typing import Any
 
-from surefoot.detect.bank import Scores
 from surefoot.detect.precursors.base import Sign
 from surefoot.detect.precursors.growth import Growth, finite
+from surefoot.detect.scores import Scores
 
 RISE, FLIP, DRIFT = 0.2, 0.3, 3.0
 KNOWN_FROM = 32

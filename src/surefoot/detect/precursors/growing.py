@@ -1,18 +1,19 @@
 """What the precursors share that rest on the growth of one signal."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from surefoot.detect.bank import Scores
 from surefoot.detect.precursors.base import Sign
 from surefoot.detect.precursors.growth import Growth
+from surefoot.detect.scores import Scores
 
 BEGUN = 0.35
 SAID = 0.5
 
 
-class Growing:
+class Growing(ABC):
     """A precursor that scores the growth of the first of its signals that a record holds.
 
     A subclass says on which scale the signal is taken, and how its growth is scored. The symptom
@@ -29,17 +30,17 @@ class Growing:
         self.growth = Growth(prior=self.prior, floor=self.floor)
         self.since: int | None = None
 
+    @abstractmethod
     def scaled(self, value: object, values: Mapping[str, Any]) -> float | None:
         """The signal on the scale on which it is followed; None if it has no value there."""
-        raise NotImplementedError
 
     def natural(self, value: float) -> float:
         """Back to what people read."""
         return math.exp(min(value, 700.0))
 
+    @abstractmethod
     def score(self, growth: Growth) -> float:
         """Of the growth as it stands; 1 = warns."""
-        raise NotImplementedError
 
     def update(self, step: int, values: Mapping[str, Any], scores: Scores) -> Sign | None:
         """Take up a record."""

@@ -13,9 +13,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from surefoot.detect.bank import Scores
 from surefoot.detect.precursors.base import Sign
 from surefoot.detect.precursors.growth import positive_log
+from surefoot.detect.scores import Scores
 
 SPAN = 500
 HALVINGS = 4.0

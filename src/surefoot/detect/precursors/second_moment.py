@@ -14,8 +14,8 @@ at a place; 1.5 is enough then:
 from collections.abc import Mapping
 from typing import Any
 
-from surefoot.detect.bank import Scores
 from surefoot.detect.precursors.base import Sign
+from surefoot.detect.scores import Scores
 
 HIGH = 1.5
 

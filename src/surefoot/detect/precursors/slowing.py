@@ -16,9 +16,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from surefoot.detect.bank import Scores
 from surefoot.detect.precursors.base import Sign
 from surefoot.detect.precursors.growth import finite
+from surefoot.detect.scores import Scores
 
 LEVEL_SPAN, SPAN, USUAL_SPAN = 16.0, 60.0, 400.0
 RISE, LOUDER = 0.5, math.log(3.0)

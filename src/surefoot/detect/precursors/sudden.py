@@ -8,8 +8,8 @@ four steps ahead of the peak; after a fault in memory or in the optimizer's stat
 from collections.abc import Mapping
 from typing import Any
 
-from surefoot.detect.bank import Scores
 from surefoot.detect.precursors.base import Sign
+from surefoot.detect.scores import Scores
 
 
 class Sudden:
