@@ -89,7 +89,7 @@ class Bursts:
         above = max(high - middle, 1e-3)
         tail = middle + above * max(above / max(mid - middle, 0.5 * above), 1.0) ** STRETCH
         low = LOW + (FIRST - LOW) * max(0.0, 1.0 - self.count / SETTLED)
-        return min(max(tail, low), HIGH) * self.strictness
+        return float(min(max(tail, low), HIGH)) * self.strictness
 
     def _learn(self, sums: tuple[float, ...]) -> None:
         gain = 0.01 + 4.0 / (self.count + 40)
@@ -101,7 +101,7 @@ class Bursts:
             quantiles[2] = max(quantiles[2], quantiles[1])
 
     def leave(self) -> None:
-        """An incident begins, or the loss goes on from another level: the newest values are void."""
+        """An incident begins, or the loss goes on from another level: what is recent is void."""
         self._pending.clear()
         self._values.clear()
         self._courses.clear()

@@ -21,12 +21,12 @@ LASTED = 30.0
 NAMED = 8
 
 
-LOUD = 2.6
+LOUD = 1.9
 LOUD_SIGNALS = frozenset(
     ("grad_norm", "update_rms", "update_ratio", "adam_rms", "attention_logit_max", "grad_cosine")
 )
 """Signals that answer single batches and keep them in their momentum for a while: in healthy runs
-their runs out of the band reach 2.4 times the threshold (SpikeBench, set ``dev``), faults 3 to 30.
+their runs out of the band reach 1.8 times the threshold (SpikeBench, set ``dev``), faults 2 to 27.
 Weights, log-sum-exp and moments below eps have no such bursts."""
 
 
