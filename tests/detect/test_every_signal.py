@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -81,7 +82,7 @@ def test_a_signal_alone_that_comes_back() -> None:
     assert [f.code for f in findings] == ["SPK000", "SPK001"]
     assert findings[0].place.signal == "update_rms"
     assert findings[0].evidence["onset_step"] == 401
-    assert "x5" in findings[0].message
+    assert re.search(r"x[345]", findings[0].message)
     assert findings[1].severity == "info"
 
 
