@@ -20,6 +20,7 @@ CLIP = 5.0
 LOW, HIGH, FIRST = 4.3, 20.0, 6.0
 SETTLED = 1000
 STRETCH = 2.2
+_ROOTS = tuple(math.sqrt(size - 1) for size in WINDOWS)
 _SHARES = (0.5, 0.9, 0.99)
 _NORMAL = (-0.4, 0.9, 1.9)
 
@@ -39,6 +40,7 @@ class Bursts:
         self.count = 0
         self._values: deque[float] = deque(maxlen=WINDOWS[-1])
         self._courses: deque[float] = deque(maxlen=WINDOWS[-1])
+        self._low = 0.5 * LOW * strictness  # no threshold is lower: what is below it scores 0
         self._quantiles = [list(_NORMAL) for _ in WINDOWS]
         self._pending: deque[tuple[float, ...]] = deque()
 
@@ -55,34 +57,29 @@ class Bursts:
             noise: standard deviation of single values.
         """
         self.count += 1
-        self._values.append(value)
+        bound = CLIP * noise
+        self._values.append(min(max(value, expected - bound), expected + bound))
         self._courses.append(expected)
+        values, courses = list(self._values), self._courses
         best, window = 0.0, WINDOWS[0]
         sums = []
         for index, size in enumerate(WINDOWS):
-            if len(self._values) < size:
+            if len(values) < size:
                 sums.append(0.0)
                 continue
-            total = self._sum(size, noise)
+            # Mean excess over the course before the window, without the largest, in its own noise.
+            newest = values[-size:]
+            rest = sum(newest) - max(newest) - (size - 1) * courses[-size]
+            total = rest / (noise * _ROOTS[index])
             sums.append(total)
-            score = total / self._threshold(index)
-            if score > best:
-                best, window = score, size
+            if total > self._low:
+                score = total / self._threshold(index)
+                if score > best:
+                    best, window = score, size
         self._pending.append(tuple(sums))
-        while len(self._pending) > QUARANTINE:
+        if len(self._pending) > QUARANTINE:
             self._learn(self._pending.popleft())
         return (best, window) if self.count >= READY else (0.0, window)
-
-    def _sum(self, size: int, noise: float) -> float:
-        """Mean excess over the course before the window, without the largest, in its own noise."""
-        course = self._courses[len(self._courses) - size]
-        bound = CLIP * noise
-        excesses = [
-            min(max(self._values[i] - course, -bound), bound)
-            for i in range(len(self._values) - size, len(self._values))
-        ]
-        rest = size - 1
-        return float((sum(excesses) - max(excesses)) / (noise * math.sqrt(rest)))
 
     def _threshold(self, index: int) -> float:
         middle, mid, high = self._quantiles[index]

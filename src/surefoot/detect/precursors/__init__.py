@@ -28,6 +28,6 @@ ALL: dict[str, Callable[[], Precursor]] = {
     GradCosine.name: GradCosine,
     CriticalSlowing.name: CriticalSlowing,
 }
-DEFAULT = ("attention-growth", "log-z-drift", "second-moment", "sudden", "loss-scale-decline")
+DEFAULT = ("attention-growth", "log-z-drift", "second-moment", "sudden")
 
 __all__ = ["ALL", "DEFAULT", "Precursor", "Sign"]

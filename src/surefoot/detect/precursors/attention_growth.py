@@ -5,7 +5,7 @@ rate; attention becomes one-hot, its gradient vanishes, and the run is lost at 1
 the gradient norm stays small. The score asks where the logits will be:
 
     x = log(largest logit),   growth = 200 steps * slope of x,   ahead = x + growth
-    score = min(log(ahead / 10) / log(300 / 10),  growth / log 2.8,  drift / 2)
+    score = min(log(ahead / 10) / log(400 / 10),  growth / log 2.8,  drift / 2)
 
 so it is 1 when they are on their way to 300 within 200 steps, growing by a factor of 2.8, and
 surely so: the drift is the distance of a short and a long mean in noise units. A model with QK-
@@ -21,7 +21,7 @@ from surefoot.detect.precursors.growing import Growing
 from surefoot.detect.precursors.growth import Growth, positive_log
 
 AHEAD = 200
-HARMLESS, HARMFUL = math.log(10.0), math.log(300.0)
+HARMLESS, HARMFUL = math.log(10.0), math.log(400.0)
 GROWTH = math.log(2.8)
 DRIFT = 2.0
 
