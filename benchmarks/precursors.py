@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent / "spikebench"))
 from cases import load
 
 from surefoot.detect.bank import SignalBank
-from surefoot.detect.early import FIRST, EarlyWarning
+from surefoot.detect.early import EarlyWarning
 from surefoot.detect.precursors import ALL, DEFAULT
 
 TOGETHER = "default set together"
@@ -68,7 +68,7 @@ def run(case: Any, rows: dict[str, EarlyWarning]) -> dict[str, tuple[list[Any], 
         for name, warning in rows.items():
             signs, best = found[name]
             signs += warning.update(record, scores)
-            if warning.score > 0.0:
+            if warning.score > 0.0 and not warning.guarded():
                 best[record.step] = warning.score
     return found
 
@@ -89,8 +89,7 @@ def measure(folder: str) -> tuple[dict[str, Tally], Total]:
             for name, (signs, best) in found.items():
                 told = [s for s in signs if own or s.step >= first]
                 tallies[name].false += [(case.truth.case, s.step, s.precursor) for s in told]
-                scores = [score for step, score in best.items() if step > FIRST]
-                tallies[name].healthy.append(max(scores, default=0.0))
+                tallies[name].healthy.append(max(best.values(), default=0.0))
             continue
         if truth.loss_manifest_step is None:
             continue

@@ -336,11 +336,11 @@ def test_a_coincidence_does_not_pull_the_onset_back(rng):
 
 def test_a_run_that_ended_shortly_before_the_alarm_is_its_beginning(rng):
     grads, logits = norm(600, rng), norm(600, rng, level=5.0)
-    logits[490:494] *= 4
+    logits[503:507] *= 6
     grads[510:515] *= 8
     columns = {"grad_norm": floats(grads), "attention_logit_max": floats(logits)}
     bank, _ = feed(make(columns)[:515])
-    assert bank.earliest(since=400, until=512) == (491, "attention_logit_max")
+    assert bank.earliest(since=400, until=512) == (504, "attention_logit_max")
 
 
 def test_three_doubtful_signals_together_date_an_onset(rng):

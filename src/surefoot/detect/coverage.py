@@ -27,7 +27,7 @@ def not_checked(run: Run) -> tuple[dict[str, str], ...]:
         For each code that was not or not wholly checked ``{"code", "needs"}``, in order.
     """
     missing: list[dict[str, str]] = []
-    records = _values(run, "loss")
+    records = _values(run, "loss") or _values(run, "perplexity")  # its logarithm is judged
 
     def needs(code: str, what: str) -> None:
         missing.append({"code": code, "needs": what})

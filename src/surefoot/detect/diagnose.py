@@ -32,8 +32,10 @@ def diagnose(
         follow(detector_for(run, vocab_size, false_alarms_per_10k), records, latest)
     steps = _checkpoints(run)
     interval = None if steps else _saved_every(run)
+    known = not run.reading and run.spec.data.content_sha256 is not None
     return [
-        for_run(with_checkpoints(finding, steps, interval), run.name) for finding in latest.values()
+        for_run(with_checkpoints(finding, steps, interval), run.name, data=known)
+        for finding in latest.values()
     ]
 
 

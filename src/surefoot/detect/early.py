@@ -126,7 +126,7 @@ class EarlyWarning:
             self._warming += (change - self._warming) / 16.0
         self._log_rate = rate
 
-    def _guarded(self) -> bool:
+    def guarded(self) -> bool:
         """Whether the run explains by itself that signals move."""
         # The loss's fall a record, over 100 records.
         falling = -100.0 * self._loss.rate() * self._loss.gap
@@ -150,7 +150,7 @@ class EarlyWarning:
         if not found:
             return ()
         name, worst = max(found, key=lambda item: item[1].score)
-        guarded = self._guarded()
+        guarded = self.guarded()
         bar = ABSURD if guarded else 1.0
         if self._told:
             self._last_sign = records

@@ -1,5 +1,6 @@
 """From what the parts know to the evidence of an incident, and from that to its ranked causes."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -7,7 +8,7 @@ from surefoot.detect.advice import mend_first
 from surefoot.detect.bank import SignalBank
 from surefoot.detect.causes import rank
 from surefoot.detect.context import Context
-from surefoot.detect.evidence import Evidence, Hypothesis
+from surefoot.detect.evidence import Evidence, Hypothesis, SignalFacts
 from surefoot.records import Finding
 
 PLACES = 32
@@ -36,8 +37,10 @@ def evidence_of(finding: Finding, context: Context, bank: SignalBank) -> Evidenc
         recovered=_recovered(finding),
         score=float(peak) if isinstance(peak, int | float) else 0.0,
     )
+    broken = told.get("nonfinite", {}).get("loss")
     return replace(
         evidence,
+        loss=evidence.loss if broken is None else _broken(evidence.loss, broken),
         scalars=scalars,
         places={f.name: f for f in bank.strongest(PLACES, since=onset, places=True)},
         place_count=bank.place_count(since=onset),
@@ -46,6 +49,24 @@ def evidence_of(finding: Finding, context: Context, bank: SignalBank) -> Evidenc
             for name in bank.zero_places(since=onset)
             if name.startswith("grad_norm@")
         ),
+    )
+
+
+def _broken(loss: SignalFacts | None, step: int) -> SignalFacts:
+    """Facts of a loss that was NaN or infinite at ``step``; the context keeps finite ones only."""
+    if loss is not None:
+        return replace(loss, nonfinite_step=step)
+    nan = math.nan
+    return SignalFacts(
+        name="loss",
+        before=nan,
+        at_onset=nan,
+        extreme=nan,
+        extreme_step=step,
+        last=nan,
+        score=0.0,
+        out_since=step,
+        nonfinite_step=step,
     )
 
 

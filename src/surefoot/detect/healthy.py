@@ -21,6 +21,8 @@ from surefoot.detect.usability import Reading
 from surefoot.records import Status
 
 WARM_UP = 16
+LOSS_FLOOR = 0.002
+RESOLUTION_SHARE, ENOUGH_DIFFERENCES = 0.6, 24
 SMALLEST_SPIKE = 0.03
 SMALLEST_SHIFT = 0.015
 EARLY, FRESH = 6.0, 100.0
@@ -54,8 +56,11 @@ class Healthy:
         self.given = uniform is not None
         self.uniform = uniform
         self.strictness = strictness
-        self.loss = Course(floor=0.002, prior=0.15, strictness=strictness)
+        self.loss = Course(floor=LOSS_FLOOR, prior=0.15, strictness=strictness)
         self.grad = Course(floor=0.02, prior=0.3, strictness=strictness)
+        self.printed: float | None = None
+        self.resolution = 1.0
+        self.differences = 0
         self.shift = ShiftTest()
         self.trend = TrendTest()
         self.bursts = Bursts(strictness)
@@ -99,10 +104,11 @@ class Healthy:
         if loss is None:
             return "unusable", scores, None
         course = self.loss
+        self._note_digits(loss)
         noise = course.noise()
         burst, records = self.bursts.update(loss, course.expected(), noise)
         scores["burst_score"] = burst
-        if burst >= 1.0:
+        if burst >= 1.0 and not self.shift.rises:  # a rate that is raised may raise the loss
             level = self.bursts.level(records)
             if loss - level >= SMALLEST_SPIKE:
                 onset = self.history.burst_onset(records, level, noise)
@@ -127,6 +133,15 @@ class Healthy:
         course.learn(loss)
         self.marks.add(step, course.level, self.grad.level)
         return ("warming_up" if course.count < WARM_UP else "healthy"), scores, None
+
+    def _note_digits(self, loss: float) -> None:
+        """Learn to how many digits the loss is printed: noise below that cannot be seen."""
+        last, self.printed = self.printed, loss
+        if last is not None and loss != last:
+            self.resolution = min(self.resolution, max(abs(loss - last), 1e-9))
+            self.differences += 1
+        if self.differences >= ENOUGH_DIFFERENCES:
+            self.loss.floor = max(LOSS_FLOOR, RESOLUTION_SHARE * self.resolution)
 
     def _sudden(
         self,
@@ -179,7 +194,7 @@ class Healthy:
             self.loss.rescale(factor)
             self.grad.rescale(factor)
             self.shift.spread *= factor
-        if kind == "data" and self.loss.count and not during_incident:
+        if kind == "data" and self.loss.count and not during_incident and self.window is None:
             self.window = Window(self.loss.expected(), self.loss.noise())
 
     def _settle(
@@ -226,6 +241,7 @@ class Healthy:
         self.window = None
         levels = self.marks.back_to(step)
         if levels is None:
+            self._begin_anew()
             return
         loss, log_grad = levels
         if abs(loss - self.loss.level) > self.loss.noise():
@@ -236,6 +252,15 @@ class Healthy:
         self.bursts.leave()
         self.loss.relevel(loss)
         self.grad.relevel(log_grad)
+
+    def _begin_anew(self) -> None:
+        """The run went back to before anything that is known of it: to its first steps, mostly."""
+        self.loss = Course(floor=LOSS_FLOOR, prior=0.15, strictness=self.strictness)
+        self.grad = Course(floor=0.02, prior=0.3, strictness=self.strictness)
+        self.shift, self.trend = ShiftTest(), TrendTest()
+        self.bursts = Bursts(self.strictness)
+        self.history.restart([])
+        self.grad_out = 0
 
     # ---- an incident begins and ends ------------------------------------------------------------
 
@@ -287,6 +312,9 @@ class Healthy:
             "grad": self.grad.state_dict(),
             "trend": self.trend.state_dict(),
             "bursts": self.bursts.state_dict(),
+            "printed": self.printed,
+            "resolution": self.resolution,
+            "differences": self.differences,
             "shift": self.shift.state_dict(),
             "history": self.history.state_dict(),
             "marks": self.marks.state_dict(),
@@ -302,6 +330,10 @@ class Healthy:
         healthy.grad.load_state_dict(state["grad"])
         healthy.shift = ShiftTest.from_state(state["shift"])
         healthy.trend = TrendTest.from_state(state["trend"])
+        healthy.printed, healthy.resolution = state["printed"], state["resolution"]
+        healthy.differences = state["differences"]
+        if healthy.differences >= ENOUGH_DIFFERENCES:
+            healthy.loss.floor = max(LOSS_FLOOR, RESOLUTION_SHARE * healthy.resolution)
         healthy.bursts = Bursts.from_state(state["bursts"])
         healthy.history.load_state_dict(state["history"])
         healthy.marks = Marks.from_state(state["marks"])

@@ -88,7 +88,7 @@ def number_of(places: object) -> int:
     """Entries of a per-place signal; 0 if it is none."""
     try:
         array = np.asarray(places, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return 0
     return int(array.size) if array.ndim == 1 else 0
 

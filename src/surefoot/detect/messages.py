@@ -25,6 +25,7 @@ kinds (``benchmarks/results/``); runs with heavy tails have more, steady ones ha
 COSTLY = 10.0
 """From this cost on a spike that came back is a warning; nat times steps (0.01 nat over 1000)."""
 
+_SHOWN = re.compile(r": `surefoot data show RUN[^`]*`")
 _RUN = re.compile(r"\bRUN\b")
 _REFERENCES = (
     "Chowdhery et al. 2022, 2204.02311 (restart before the spike, skip its batches)",
@@ -139,8 +140,17 @@ def with_checkpoints(
     )
 
 
-def for_run(finding: Finding, name: str) -> Finding:
-    """The finding with its run named: in its place, and in the commands it says to type."""
+def for_run(finding: Finding, name: str, *, data: bool = True) -> Finding:
+    """The finding with its run named: in its place, and in the commands it says to type.
+
+    Args:
+        finding: any finding.
+        name: of the run.
+        data: whether the run records what each step was fed; if not no command shows it.
+    """
+    if not data:
+        actions = tuple(_SHOWN.sub("", action) for action in finding.actions)
+        finding = replace(finding, actions=actions)
     actions = tuple(_RUN.sub(lambda _: name, action) for action in finding.actions)
     return replace(finding, place=replace(finding.place, run=name), actions=actions)
 

@@ -28,6 +28,9 @@ LENGTH_FROM = 8
 BATCH_CHANGE = 1.1
 ABSURD = 12.0  # noise units
 MARKS = 64
+BATCH_STAYS = 64
+SMALLEST = 1e-6
+LARGEST_RATIO = 1e4
 
 Kind = Literal["data", "batch"]
 
@@ -41,23 +44,25 @@ class Planned:
         batch: sequences a batch that the noise is known for.
         length: tokens a sequence.
         steady: records in a row with that length.
+        larger: records in a row with a larger batch.
     """
 
     phase: float | None = None
     batch: float | None = None
     length: float | None = None
     steady: int = 0
+    larger: int = 0
 
     def read(self, values: Mapping[str, Any]) -> tuple[Kind, float] | None:
         """The change that this record brings, and the factor on the noise to expect of it."""
         found: tuple[Kind, float] | None = None
         if "batch_size" in values:
             batch = number(values["batch_size"])
-            if batch is not None and 0.0 < batch < math.inf:
+            if batch is not None and SMALLEST < batch < math.inf:
                 found = self._batch(batch)
                 if "tokens" in values:
                     tokens = number(values["tokens"])
-                    if tokens is not None and 0.0 < tokens < math.inf:
+                    if tokens is not None and SMALLEST < tokens < math.inf:
                         found = self._length(tokens / batch) or found
         if "data_phase" in values:
             phase = number(values["data_phase"])
@@ -76,10 +81,18 @@ class Planned:
             self.batch = batch
             return None
         ratio = self.batch / batch
-        if 1.0 / BATCH_CHANGE < ratio < BATCH_CHANGE:
+        if ratio <= 1.0 / BATCH_CHANGE:
+            # A larger batch is quieter, which is learned in time. Only one that stays is the batch
+            # that the noise is known for: batches that vary would widen it at each return.
+            self.larger += 1
+            if self.larger >= BATCH_STAYS:
+                self.batch, self.larger = batch, 0
+            return ("batch", math.sqrt(ratio)) if self.larger == 1 else None
+        self.larger = 0
+        if ratio < BATCH_CHANGE:
             return None
         self.batch = batch
-        return "batch", math.sqrt(ratio)
+        return "batch", math.sqrt(min(ratio, LARGEST_RATIO))
 
     def _length(self, length: float) -> tuple[Kind, float] | None:
         before = self.length

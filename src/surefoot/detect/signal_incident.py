@@ -14,7 +14,15 @@ from surefoot.codes import lookup
 from surefoot.detect.advice import rewind
 from surefoot.detect.bank import SignalBank
 from surefoot.detect.evidence import SignalFacts
-from surefoot.records import Finding, Place, Severity, number_to_json, signal_of, split_name
+from surefoot.records import (
+    Finding,
+    Place,
+    Severity,
+    StepRecord,
+    number_to_json,
+    signal_of,
+    split_name,
+)
 
 LASTED = 30.0
 """Records out of the band from which what follows is a new level and not a return."""
@@ -63,20 +71,33 @@ class SignalIncident:
     told: str = "SPK000"
     loss_seen: bool = True
 
-    def outcome(self, bank: SignalBank, step: int) -> tuple[str, int] | None:
+    def value(self, record: StepRecord, bank: SignalBank) -> float | None:
+        """The signal's value in a record; None if it has none."""
+        name, place = split_name(self.signal)
+        try:
+            if place is None:
+                return float(record.values[name])
+            return float(record.places[name][bank.places[name].index(place)])
+        except (KeyError, IndexError, ValueError, TypeError, OverflowError):
+            return None
+
+    def outcome(self, bank: SignalBank, record: StepRecord) -> tuple[str, int] | None:
         """``(code, step)`` of its end, SPK001 or SPK002; None while it lasts.
 
         Args:
             bank: fed with the newest record.
-            step: of the newest record.
+            record: the newest.
         """
-        self.last_step = step
+        step = self.last_step = record.step
+        if self.reason != "outlier":
+            value = self.value(record, bank)
+            if value is not None and math.isfinite(value) and value != 0.0:
+                return "SPK001", step
+            stays = step - self.alarm_step > LASTED * bank.every
+            return ("SPK002", step) if stays else None
         run = bank.run(self.signal, since=self.onset_step)
         if run is None:
-            # Exact zeros and values that are not finite are out of every band.
-            facts = bank.facts(self.signal, since=self.onset_step)
-            quiet = facts is None or step - self.alarm_step > LASTED * bank.every
-            return ("SPK001", step) if quiet else None
+            return "SPK001", step
         if run.is_open:
             return None
         lasted = (run.end - run.start) / bank.every

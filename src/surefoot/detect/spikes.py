@@ -79,7 +79,7 @@ class SpikeDetector:
             false_alarms_per_10k=false_alarms_per_10k - share,
         )
         self._bank = SignalBank(places, false_alarms_per_10k=share)
-        self._early = EarlyWarning(tuple(name for name in DEFAULT if name != "sudden"))
+        self._early = _early()
         self._monitors = Monitors(spec=spec)
         self._context = Context()
         self._signal: SignalIncident | None = None
@@ -101,15 +101,16 @@ class SpikeDetector:
             ValueError: if ``step`` does not increase within an attempt.
         """
         before = self._loss.incident
+        last = self._context.last_step
         verdict = self._loss.update(record)
+        if self._context.records and record.step <= last:
+            self._go_back(record.step)
         incident = self._loss.incident
         self._context.update(record)
         scores = self._bank.update(record, learn=incident is None)
         signs = self._early.update(record, scores, incident=incident is not None)
         findings = self._monitors.update(record)
         self._note_taint(findings)
-        if self._signal is not None and record.step <= self._signal.last_step:
-            self._signal = None  # the run went back to before it was looked at last
         if incident is not None and before is None:
             findings += self._begun(incident, verdict.findings)
         elif verdict.findings:
@@ -123,6 +124,16 @@ class SpikeDetector:
             return verdict
         told = {"signals": scores.top} if scores.top >= 1.0 else {}
         return replace(verdict, scores={**verdict.scores, **told}, findings=tuple(findings))
+
+    def _go_back(self, step: int) -> None:
+        """The run went back: what was told of this step and later ones has not happened now."""
+        self._signal, self._known_as, self._doubted = None, None, []
+        self._settled = {name: at for name, at in self._settled.items() if at < step}
+        if self._warned is not None and self._warned[1] >= step:
+            self._warned = None
+        if self._tainted is not None and self._tainted[1] >= step:
+            self._tainted = None
+        self._early = _early()
 
     def tell(self, event: Event) -> None:
         """Take note of an event of the ledger, before the records that follow it."""
@@ -207,7 +218,7 @@ class SpikeDetector:
             if self._signal is not None and not signs and self._signal.told == "SPK000":
                 found.append(self._signal_finding(self._signal, "SPK000"))
         else:
-            end = self._signal.outcome(self._bank, record.step)
+            end = self._signal.outcome(self._bank, record)
             if end is not None:
                 found.append(self._signal_finding(self._signal, *end))
                 self._context.closed(self._signal.onset_step)
@@ -343,3 +354,8 @@ class SpikeDetector:
         tainted, self._settled = state["tainted"], dict(state["settled"])
         self._doubted = list(state["doubted"])
         self._tainted = None if tainted is None else (tainted[0], tainted[1])
+
+
+def _early() -> EarlyWarning:
+    # What is sudden is told as an incident of its signal.
+    return EarlyWarning(tuple(name for name in DEFAULT if name != "sudden"))

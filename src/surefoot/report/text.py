@@ -106,7 +106,8 @@ def cause_lines(finding: Finding) -> list[tuple[str, str]]:
     named = [f"{plain(item['cause'])} {float(item['share']):.2f}" for item in ranked[:_CAUSES]]
     first = ranked[0]
     lines = [("cause", ", ".join(named))]
-    for mark, key in (("for", "supports"), ("against", "contradicts")):
+    speaks = "missing" if first["cause"] == "unknown" else "for"
+    for mark, key in ((speaks, "supports"), ("against", "contradicts")):
         told = [text for text in first.get(key) or () if text != finding.message]
         clauses = [plain(text) for text in told][:_CLAUSES]
         if clauses:

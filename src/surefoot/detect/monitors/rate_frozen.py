@@ -7,6 +7,7 @@ from surefoot.records import Finding
 
 MOVING = 3
 FROZEN = 2
+AT_ONCE = 3
 
 
 class RateFrozen(Plain):
@@ -16,12 +17,13 @@ class RateFrozen(Plain):
     """
 
     name = "rate-frozen"
-    fields = ("rate", "moves", "bad", "frozen", "told")
+    fields = ("rate", "moves", "bad", "records", "frozen", "told")
 
     def __init__(self) -> None:
         self.rate: float | None = None
         self.moves = 0
         self.bad: int | None = None
+        self.records = 0
         self.frozen = 0
         self.told = False
 
@@ -39,7 +41,10 @@ class RateFrozen(Plain):
             self.bad, self.frozen = None, 0
             return NOTHING
         if self.bad is None:
-            self.bad = row.step
+            self.bad, self.records = row.step, 0
+        self.records += 1
+        if not same and self.records > AT_ONCE:
+            self.moves = 0  # it went on: what stands still later is at its schedule's end
         self.frozen = self.frozen + 1 if same else 0
         if self.frozen < FROZEN or self.moves < MOVING or self._said(row):
             return NOTHING

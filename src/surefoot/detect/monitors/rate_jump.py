@@ -9,8 +9,9 @@ JUMP = 2.5
 """Factor in one record: warm-ups, re-warms and ramps go slower, decay steps go down."""
 SMOOTH = 0.05
 """Largest relative change from record to record that counts as a smooth schedule."""
-ENOUGH = 20
+ENOUGH = 100
 PEAK = 0.02
+_ANNOUNCED = {"phase": "data_phase", "batch": "batch_size"}
 AGAIN = 50
 
 
@@ -18,7 +19,7 @@ class RateJump(Plain):
     """Watches for a rate that a schedule which has been smooth cannot have given.
 
     A typing slip, another parameter group, a unit: 1.0 for 0.1. Warm restarts (Loshchilov and
-    Hutter 2016, 1608.03983) go back to exactly the peak, a restart of the run has a monitor of its
+    Hutter 2016, 1608.03983) go back to the peak or below, a restart of the run has a monitor of its
     own, and a change that comes with another data phase or batch size is taken as planned.
     """
 
@@ -40,23 +41,31 @@ class RateJump(Plain):
         rate = finite(row.values, "learning_rate")
         if rate is None or rate <= 0.0:
             return NOTHING
-        phase, batch = row.values.get("data_phase"), row.values.get("batch_size")
-        planned = row.attempt != self.attempt or phase != self.phase or batch != self.batch
+        planned = row.attempt != self.attempt
+        for name in ("phase", "batch"):
+            value = finite(row.values, _ANNOUNCED[name])
+            known = getattr(self, name)
+            if value is not None:
+                planned = planned or (known is not None and value != known)
+                setattr(self, name, value)
         before, step = self.rate, self.step
-        self.attempt, self.phase, self.batch = row.attempt, phase, batch
+        self.attempt = row.attempt
         self.step, self.rate = row.step, rate
         self.since += 1
         if not before:
             self.peak = rate
             return NOTHING
         jumped = rate >= JUMP * before and self.smooth >= ENOUGH and self.since > AGAIN
-        to_peak = abs(rate - self.peak) <= PEAK * self.peak
+        # Cycles go back to the peak or to a lower one: what is above every rate so far is new.
+        to_peak = rate <= (1.0 + PEAK) * self.peak
         self.smooth = self.smooth + 1 if abs(rate - before) <= SMOOTH * before else 0
-        peak, self.peak = self.peak, max(self.peak, rate)
+        peak = self.peak
         if not jumped or planned or to_peak:
+            if self.since > AGAIN:  # a slip that was told is no peak of the schedule
+                self.peak = max(peak, rate)
             return NOTHING
         self.since = 0
-        high = f", {rate / peak:.3g} times the highest so far" if rate > peak else ""
+        high = f", {rate / peak:.3g} times the highest so far"
         return [
             finding(
                 "SCH003",

@@ -62,8 +62,8 @@ class RateRestart(Plain):
     def update(self, row: Row) -> Sequence[Finding]:
         """Judge the rate of a row."""
         rate = finite(row.values, "learning_rate")
-        if rate is None or rate < 0.0:
-            return NOTHING
+        if rate is None or rate <= 0.0:
+            return NOTHING  # 0 is printed for a skipped update: it says nothing of the schedule
         found: Sequence[Finding] = NOTHING
         resumed = self.step is not None and (row.attempt > self.attempt or row.step <= self.step)
         phase = row.values.get("data_phase")
@@ -98,6 +98,10 @@ class RateRestart(Plain):
         last = row.step - 1 if below is None else below[0]
         if above is None and row.step - last > GAP * self.every:
             return NOTHING  # what the schedule did in between is not known
+        if below is not None and above is not None:
+            low, high = sorted((below[1], above[1]))
+            if low / MOVED <= rate <= high * MOVED:
+                return NOTHING  # a step of the schedule lies between the two that are known
         # At most two records into its schedule: later rates of a warm-up are met by chance.
         begins = [
             x

@@ -34,7 +34,7 @@ class SkipsNotCounted(Plain):
     def update(self, row: Row) -> Sequence[Finding]:
         """Judge the scale and the counter of a row."""
         scale = finite(row.values, "loss_scale")
-        if scale is None or scale <= 0.0 or self.told:
+        if scale is None or scale < 1e-30 or self.told:
             return NOTHING
         before, clean = self.scale, self.clean
         fresh = self.step is None or row.attempt > self.attempt or row.step <= self.step

@@ -25,6 +25,8 @@ SETTLED = 8
 NOISE = 8.0
 """Mean deviations that a rise must be where it is told after three records."""
 SPAN = 16
+BACK = 0.25
+"""Share of the steps so far up to which a restart is a new beginning, not a checkpoint's."""
 GAP = 20
 EXAMPLES = "10.4 for 32 000 tokens, 11.8 for 128 000"
 
@@ -79,6 +81,9 @@ class WeightsReplaced(Plain):
         found: Sequence[Finding] = NOTHING
         if self.uniform is None and self.step is None and row.step <= 1 and loss >= FRESH:
             self.uniform = loss  # a fresh model guesses uniformly; a loaded one never gets there
+        if self.step is not None and row.step <= BACK * self.step:
+            # What it was trained to is undone, and the level of these steps is not known here.
+            self.level, self.high, self.learned, self.records = None, None, 0, 0
         if self.level is not None and self.step is not None and not self.told:
             if resumed:
                 found = self._fresh(row, loss)

@@ -28,6 +28,13 @@ ALL: dict[str, Callable[[], Precursor]] = {
     GradCosine.name: GradCosine,
     CriticalSlowing.name: CriticalSlowing,
 }
-DEFAULT = ("attention-growth", "log-z-drift", "second-moment", "sudden")
+DEFAULT = (
+    "attention-growth",
+    "log-z-drift",
+    "second-moment",
+    "update-growth",
+    "gradient-growth",
+    "sudden",
+)
 
 __all__ = ["ALL", "DEFAULT", "Precursor", "Sign"]

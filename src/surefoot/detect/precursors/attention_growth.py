@@ -7,7 +7,7 @@ the gradient norm stays small. The score asks where the logits will be:
     x = log(largest logit),   growth = 200 steps * slope of x,   ahead = x + growth
     score = min(log(ahead / 10) / log(400 / 10),  growth / log 2.8,  drift / 2)
 
-so it is 1 when they are on their way to 300 within 200 steps, growing by a factor of 2.8, and
+so it is 1 when they are on their way to 400 within 200 steps, growing by a factor of 2.8, and
 surely so: the drift is the distance of a short and a long mean in noise units. A model with QK-
 norm is bounded by sqrt(head_dim) times its gains and never gets there; a healthy one without
 may run at 100, but it comes there ever more slowly.
