@@ -24,6 +24,7 @@ RECORDS = {RATE: 24, BATCH: 32, LENGTH: 32, DATA: 48}
 """Records for which signals that a change may move are re-levelled quietly."""
 
 RATE_STEP = 0.05
+LEAST_RATE, MOST_RATE = 1e-30, 1e6
 _SPEED_SPAN = 16
 
 
@@ -47,9 +48,9 @@ class Announced:
         found: tuple[str, ...] = ()
         rate = values.get("learning_rate")
         self.previous_log_rate = self.log_rate
-        if type(rate) is not float or not 0.0 < rate < math.inf:
+        if type(rate) is not float:
             rate = _number(rate)
-        if rate > 0.0:
+        if LEAST_RATE < rate < MOST_RATE:  # what lies beyond is no learning rate
             before, self.log_rate = self.log_rate, math.log(rate)
             moved = abs(self.log_rate - before)
             if moved == moved:
