@@ -75,7 +75,7 @@ def test_without_an_intact_checkpoint_nothing_is_overwritten(how, run, command):
 
 def test_it_says_how_many_steps_are_taken_again(run, command):
     done = command(run.parents[1], "train", "--name", "x", "--resume")
-    assert "resuming x at step 8 of 12; 2 recorded steps after it are taken again" in done.stderr
+    assert "resuming x at step 8 of 12; 3 recorded steps after it are taken again" in done.stderr
 
 
 def test_changed_text_is_refused_by_resume_and_by_data_show(tiny, command, tmp_path):

@@ -328,7 +328,7 @@ class SignalBank(Answers):
         """Signals without a finite value: those that are 0 for the first time, those not finite."""
         zeros: list[str] = []
         nonfinite: list[str] = []
-        raw = self._raw(record, layout)
+        raw = layout.raw(record.values, record.places)
         for position in positions.tolist():
             column, value = int(layout.columns[position]), raw[position]
             kind, count = self._kinds[column], self._courses.rows[COUNT, column]
@@ -344,17 +344,6 @@ class SignalBank(Answers):
                 stale = step - last > 2 * NEAR * self.every
                 self._nonfinite[column] = (step if stale else first, step)
         return tuple(zeros[:TOLD]), tuple(nonfinite[:TOLD])
-
-    def _raw(self, record: StepRecord, layout: Layout) -> list[float | None]:
-        found: list[float | None] = []
-        for name in (*layout.plain, *layout.logs, *layout.rates):
-            try:
-                found.append(float(record.values[name]))
-            except (TypeError, ValueError, OverflowError):
-                found.append(None)
-        for name, _, _ in layout.places:
-            found += np.asarray(record.places[name], dtype=np.float64).tolist()
-        return found
 
     # ---- state ----------------------------------------------------------------------------------
 

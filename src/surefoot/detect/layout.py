@@ -78,6 +78,18 @@ class Layout:
         good = good and bool(np.abs(vector).max(initial=0.0) < LARGEST)
         return (vector if good else _judged(vector)), good
 
+    def raw(self, values: Mapping[str, Any], places: Mapping[str, Any]) -> list[float | None]:
+        """The values as they were read, in the order of the columns; None for what is no number."""
+        found: list[float | None] = []
+        for name in (*self.plain, *self.logs, *self.rates):
+            try:
+                found.append(float(values[name]))
+            except (TypeError, ValueError, OverflowError):
+                found.append(None)
+        for name, _, _ in self.places:
+            found += np.asarray(places[name], dtype=np.float64).tolist()
+        return found
+
 
 def _judged(vector: Vector) -> Vector:
     """``vector``, NaN for what cannot be judged."""
