@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from surefoot.detect.courses import Index, Vector
-from surefoot.detect.transforms import Kind, scaled
+from surefoot.detect.transforms import TINY, Kind, scaled
 
 LARGEST = 1e12
 """A value beyond it, on its scale, says nothing; its square would not fit a float."""
@@ -56,9 +56,9 @@ class Layout:
         try:
             row: list[float] = [values[name] for name in self.plain]
             for name in self.logs:
-                row.append(log(value) if (value := values[name]) > 0.0 else math.nan)
+                row.append(log(value) if (value := values[name]) > TINY else math.nan)
             for name in self.rates:
-                row.append(log(value) - log_rate if (value := values[name]) > 0.0 else math.nan)
+                row.append(log(value) - log_rate if (value := values[name]) > TINY else math.nan)
             vector = np.array(row, dtype=np.float64)
             total = sum(map(abs, row))
         except (TypeError, ValueError, OverflowError):
@@ -110,7 +110,7 @@ def _placed(places: Sequence[float], kind: Kind, number: int, log_rate: float) -
     if not kind.log:
         return array
     logs = np.full(number, np.nan)
-    np.log(array, out=logs, where=array > 0.0)
+    np.log(array, out=logs, where=array > TINY)
     if kind.per_rate:
         logs -= log_rate
     return logs

@@ -35,6 +35,9 @@ class Kind:
     moved_by: frozenset[str] = frozenset()
 
 
+TINY = 1e-30
+"""A norm or a largest value that is no larger is 0 for all that can be said of it."""
+
 RATE, BATCH, LENGTH, DATA = "rate", "batch", "length", "data"
 
 # A larger batch averages the gradient's noise away and with it what Adam makes of the gradient; of
@@ -98,7 +101,7 @@ def scaled(kind: Kind, value: object, log_rate: float) -> float:
         return math.nan
     if not kind.log:
         return number
-    if not number > 0.0:
+    if not number > TINY:
         return math.nan
     number = math.log(number)
     return number - log_rate if kind.per_rate else number
