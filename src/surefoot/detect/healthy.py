@@ -56,8 +56,7 @@ class Healthy:
         self.given = uniform is not None
         self.uniform = uniform
         self.strictness = strictness
-        self.loss = Course(floor=LOSS_FLOOR, prior=0.15, strictness=strictness)
-        self.grad = Course(floor=0.02, prior=0.3, strictness=strictness)
+        self.loss, self.grad = _courses(strictness)
         self.printed: float | None = None
         self.resolution = 1.0
         self.differences = 0
@@ -255,8 +254,7 @@ class Healthy:
 
     def _begin_anew(self) -> None:
         """The run went back to before anything that is known of it: to its first steps, mostly."""
-        self.loss = Course(floor=LOSS_FLOOR, prior=0.15, strictness=self.strictness)
-        self.grad = Course(floor=0.02, prior=0.3, strictness=self.strictness)
+        self.loss, self.grad = _courses(self.strictness)
         self.shift, self.trend = ShiftTest(), TrendTest()
         self.bursts = Bursts(self.strictness)
         self.history.restart([])
@@ -340,3 +338,9 @@ class Healthy:
         window = state["window"]
         healthy.window = None if window is None else Window.from_state(window)
         return healthy
+
+
+def _courses(strictness: float) -> tuple[Course, Course]:
+    """Of the loss and of the logarithm of the gradient norm, before anything is known."""
+    loss = Course(floor=LOSS_FLOOR, prior=0.15, strictness=strictness)
+    return loss, Course(floor=0.02, prior=0.3, strictness=strictness)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from surefoot.records import Run, StepRecord, is_volatile
+from surefoot.runs import PLACES
 
 if TYPE_CHECKING:
     import polars
@@ -12,7 +13,6 @@ SLICE = 100_000
 """Rows of a long table that are on the way as Python values at once."""
 MOST_ATTEMPTS = 50
 """Attempts given up that are judged, the newest ones: each is judged with all that led to it."""
-PLACES = "@places"
 
 Places = Mapping[str, tuple[str, ...]]
 

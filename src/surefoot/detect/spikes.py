@@ -159,11 +159,9 @@ class SpikeDetector:
             self._known_as = (incident.id, warned[0])
         current = self._loss.incident or incident
         self._context.opened(current.onset_step)
-        found = []
-        for finding in told:
-            same = dated is not None and finding.evidence.get("incident") == incident.id
-            found.append(self._told(dated if same and dated else finding, current))
-        return found
+        if dated is not None:
+            told = tuple(dated if f.evidence.get("incident") == incident.id else f for f in told)
+        return [self._told(finding, current) for finding in told]
 
     def _earlier(self, incident: Incident) -> Finding | None:
         every = self._bank.every

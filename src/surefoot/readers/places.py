@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from surefoot.runs import PLACES
+
 if TYPE_CHECKING:
     import polars
-
-PLACES = "@places"
 
 
 def fold_places(
