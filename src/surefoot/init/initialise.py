@@ -30,11 +30,13 @@ def standard_deviation(role: str, init: Init, *, width: int, layers: int) -> flo
     towards the first blocks (Takase et al. 2023, 2312.16903). ``small`` is sqrt(2/(5 width))
     (Nguyen and Salazar 2019, 1910.05895).
     """
-    small = math.sqrt(2 / (5 * width))
+    stds = init.standard_deviations(width)
+    if stds is None:
+        raise UsageError(f"init.method = {init.method!r} has no standard deviation by role")
+    std, embedding_std, depth_scaled = stds
     if role == "embedding":
-        return small if init.embedding_std == "small" else init.embedding_std
-    std = small if init.std == "small" else init.std
-    if role in ("attention_out", "feed_forward_out") and init.depth_scaled_outputs:
+        return embedding_std
+    if role in ("attention_out", "feed_forward_out") and depth_scaled:
         return std / math.sqrt(2 * layers)
     return std
 

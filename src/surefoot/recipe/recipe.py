@@ -25,6 +25,12 @@ from surefoot.recipe.sections import (
     Signals,
     Training,
 )
+from surefoot.recipe.together import (
+    check_architecture,
+    check_batch,
+    check_init,
+    head_factor,
+)
 from surefoot.recipe.words import count
 from surefoot.records import Source, TrainSpec
 from surefoot.records import spec as specs
@@ -58,21 +64,8 @@ class Recipe(Section):
     @model_validator(mode="after")
     def _check_together(self) -> "Recipe":
         a, b, s = self.architecture, self.batch, self.schedule
-        if a.width % a.heads:
-            raise ValueError(
-                f"architecture.heads = {a.heads} does not divide architecture.width = {a.width}; "
-                f"use one of {_divisors(a.width)}"
-            )
-        if (a.width // a.heads) % 2:
-            raise ValueError(
-                f"architecture.heads = {a.heads} gives heads of {a.width // a.heads} channels; "
-                "RoPE turns pairs, so the head size must be even"
-            )
-        if a.kv_heads is not None and a.heads % a.kv_heads:
-            raise ValueError(
-                f"architecture.kv_heads = {a.kv_heads} does not divide architecture.heads = "
-                f"{a.heads}; use one of {_divisors(a.heads)}"
-            )
+        check_architecture(a)
+        check_init(self.init, a)
         if s.warmup_steps > s.steps:
             usual = max(1, s.steps // 50)
             raise ValueError(
@@ -87,7 +80,12 @@ class Recipe(Section):
                 f"schedule.warmup_steps + decay_steps = {s.warmup_steps + s.decay_steps} is longer "
                 f"than the run, schedule.steps = {s.steps}"
             )
-        _check_batch(b)
+        check_batch(b)
+        if b.length_from is not None and b.length_from > a.sequence_length:
+            raise ValueError(
+                f"batch.length_from = {b.length_from} exceeds architecture.sequence_length = "
+                f"{a.sequence_length}"
+            )
         for i, source in enumerate(self.data.sources):
             if (source.path is None) == (source.kind == "files"):
                 word = "needs a" if source.kind == "files" else "takes no"
@@ -105,8 +103,13 @@ class Recipe(Section):
     def resolved(self) -> "Recipe":
         """The same run with every derived default and every word (`small`, `auto`) as its value."""
         a, i, b, s = self.architecture, self.init, self.batch, self.schedule
-        small = a.small_std
-        embedding_std = small if i.embedding_std == "small" else i.embedding_std
+        stds = i.standard_deviations(a.width)
+        drawn: dict[str, Any] = {}
+        if stds is not None:
+            names = ("std", "embedding_std", "depth_scaled_outputs")
+            drawn = dict(zip(names, stds, strict=True))
+        if i.method == "mup":
+            drawn = {"base_width": i.base_width or a.width}
         decay_steps = s.decay_steps
         if s.kind == "wsd" and decay_steps is None:
             decay_steps = min(max(1, s.steps // 10), s.steps - s.warmup_steps)
@@ -117,15 +120,14 @@ class Recipe(Section):
                         "kv_heads": a.key_value_heads,
                         "ff_width": a.inner_width,
                         "embedding_scale": a.input_factor,
-                        "head_scale": a.output_factor_for(embedding_std),
+                        "head_scale": head_factor(a, i),
+                        "attention_scale": a.logit_factor,
+                        "residual_scale": a.shortcut_factor
+                        if a.norm_placement == "deepnorm"
+                        else a.residual_scale,
                     }
                 ),
-                "init": i.model_copy(
-                    update={
-                        "std": small if i.std == "small" else i.std,
-                        "embedding_std": embedding_std,
-                    }
-                ),
+                "init": i.model_copy(update=drawn),
                 "schedule": s.model_copy(update={"decay_steps": decay_steps}),
                 "batch": b.model_copy(update={"micro_size": b.micro_size or b.global_size}),
                 "data": self.data.model_copy(update={"seed": self.data_seed}),
@@ -150,7 +152,6 @@ class Recipe(Section):
         normal["architecture"] = dataclasses.replace(
             normal["architecture"],
             head_dim=self.architecture.width // self.architecture.heads,
-            norm_placement="pre",
             position="rope",
             bias=False,
             dropout=0.0,
@@ -214,24 +215,3 @@ _SPEC_SECTIONS: dict[str, Any] = {
 def _normal(name: str, known: set[str]) -> bool:
     """Whether a field has a place in the normal form; data.sources is flattened there."""
     return name in known and name != "sources"
-
-
-def _divisors(n: int) -> list[int]:
-    return [i for i in range(1, min(n, 128) + 1) if n % i == 0]
-
-
-def _check_batch(batch: Batch) -> None:
-    ramp = (batch.ramp_from, batch.ramp_increment, batch.ramp_samples)
-    if all(value is None for value in ramp):
-        return
-    if batch.ramp_from is None or batch.ramp_increment is None or batch.ramp_samples is None:
-        raise ValueError("a batch ramp needs batch.ramp_from, ramp_increment and ramp_samples")
-    if batch.ramp_from > batch.global_size:
-        raise ValueError(
-            f"batch.ramp_from = {batch.ramp_from} exceeds batch.global_size = {batch.global_size}"
-        )
-    if (batch.global_size - batch.ramp_from) % batch.ramp_increment:
-        raise ValueError(
-            f"batch.ramp_increment = {batch.ramp_increment} does not divide global_size - ramp_from"
-            f" = {batch.global_size - batch.ramp_from}"
-        )

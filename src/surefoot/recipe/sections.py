@@ -1,129 +1,41 @@
 """The sections of a recipe: what people write, with a unit and a reason for each field."""
 
-import math
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from surefoot.recipe.kinds import LARGEST
+from surefoot.recipe.architecture import Architecture
+from surefoot.recipe.bounds import (
+    Count,
+    NonNegative,
+    Positive,
+    Rate,
+    Section,
+    Sequences,
+    Share,
+    Steps,
+)
+from surefoot.recipe.init import Init
+from surefoot.recipe.optimizer import Optimizer
 
-Positive = Annotated[int, Field(gt=0, le=LARGEST)]
-Count = Annotated[int, Field(ge=0, le=LARGEST)]
-Size = Annotated[int, Field(gt=0, le=2**24)]
-"""Of a vocabulary or a sequence: far above what is in use, far below what tokenizers and 32-bit
-token files abort on."""
-Width = Annotated[int, Field(gt=0, le=2**20)]
-Sequences = Annotated[int, Field(gt=0, le=2**20)]
-"""Of a batch; with Steps, any sample of a run has a number that fits in 64 bits."""
-Steps = Annotated[int, Field(gt=0, le=10**9)]
-Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
-class Section(BaseModel):
-    """Base of all sections: frozen, no unknown keys, no silent conversions."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
-    )
-
-
-class Architecture(Section):
-    """A pre-norm decoder."""
-
-    layers: Annotated[int, Field(gt=0, le=10**4)]
-    """Blocks."""
-    width: Width
-    """Channels of the residual stream, d."""
-    heads: Positive
-    """Query heads; must divide the width, with an even head size (RoPE turns pairs)."""
-    kv_heads: Positive | None = None
-    """Key/value heads of grouped-query attention; must divide `heads`. Default: `heads`."""
-    ff_width: Size | None = None
-    """Inner channels of the feed-forward block. Default: 8/3 d rounded up to 32 for SwiGLU, 4 d
-    for GELU."""
-    vocab_size: Size
-    """Rows of the embedding; the tokenizer is trained to this size, and may not exceed it."""
-    sequence_length: Size
-    """Tokens of a training sequence."""
-    norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"
-    """Normalisation of the residual stream."""
-    norm_eps: Rate = 1e-6
-    """Added to the variance; raise it for fp16."""
-    activation: Literal["swiglu", "gelu"] = "swiglu"
-    """Feed-forward kind."""
-    rope_theta: Rate = 10000.0
-    """Base of the rotary frequencies; raise it for long sequences only."""
-    tied_embeddings: bool = False
-    """Whether the head shares the embedding's weights."""
-    qk_norm: bool = True
-    """RMSNorm on the queries and keys of each head, before RoPE: bounds the attention logits."""
-    embedding_scale: Literal["sqrt_width"] | Rate = 1.0
-    """Factor on the embedding's output (input side only); `sqrt_width` is Scaled Embed."""
-    head_scale: Literal["auto"] | Rate = "auto"
-    """Factor on the logits. `auto`: 1, but with tied embeddings 4 / (d init.embedding_std), at most
-    1: the token just read starts with a logit of 4, and the first loss is near ln V. Tied
-    embeddings learn best with `embedding_scale = "sqrt_width"` and `embedding_std = "small"`."""
-
-    @property
-    def head_size(self) -> int:
-        """Channels of one head."""
-        return self.width // self.heads
-
-    @property
-    def key_value_heads(self) -> int:
-        """`kv_heads`, or its default."""
-        return self.heads if self.kv_heads is None else self.kv_heads
-
-    @property
-    def inner_width(self) -> int:
-        """`ff_width`, or its default."""
-        if self.ff_width is not None:
-            return self.ff_width
-        return 4 * self.width if self.activation == "gelu" else -(-8 * self.width // 96) * 32
-
-    @property
-    def small_std(self) -> float:
-        """sqrt(2/(5 d))."""
-        return math.sqrt(2 / (5 * self.width))
-
-    @property
-    def input_factor(self) -> float:
-        """`embedding_scale` as a number."""
-        return (
-            math.sqrt(self.width) if self.embedding_scale == "sqrt_width" else self.embedding_scale
-        )
-
-    @property
-    def output_factor(self) -> float:
-        """`head_scale` as a number; with `auto` and tied embeddings, for embeddings of std 1."""
-        return self.output_factor_for(1.0)
-
-    def output_factor_for(self, embedding_std: float) -> float:
-        """`head_scale` as a number, for embeddings of this standard deviation.
-
-        Behind the last norm the residual stream has RMS 1 and, at first, the direction of the
-        embedding just read: with a tied head that token gets the logit d times embedding_std.
-        """
-        if self.head_scale != "auto":
-            return self.head_scale
-        return min(1.0, 4 / (self.width * embedding_std)) if self.tied_embeddings else 1.0
-
-
-class Init(Section):
-    """Initialisation by the two conditions of Spike No More (Takase et al. 2023, 2312.16903)."""
-
-    method: Literal["spike-no-more"] = "spike-no-more"
-    """Normal weights of standard deviation `std`; norms 1, biases 0."""
-    std: Literal["small"] | Rate = "small"
-    """Standard deviation of all matrices; `small` is sqrt(2/(5 d)) (Nguyen and Salazar 2019)."""
-    embedding_std: Literal["small"] | Rate = 1.0
-    """Standard deviation of the embedding; near 1 bounds the gradients of the first blocks."""
-    depth_scaled_outputs: bool = True
-    """Divide the attention and feed-forward output matrices by sqrt(2 layers)."""
-    pretrained: str | None = None
-    """A transformers folder whose weights to start from instead (what --init-from sets)."""
+__all__ = [
+    "Architecture",
+    "Batch",
+    "Checkpoint",
+    "Count",
+    "Data",
+    "DataSource",
+    "Detection",
+    "Evaluation",
+    "Init",
+    "Loss",
+    "Optimizer",
+    "Precision",
+    "Schedule",
+    "Section",
+    "Signals",
+    "Training",
+]
 
 
 class Loss(Section):
@@ -131,27 +43,10 @@ class Loss(Section):
 
     z_loss_weight: NonNegative = 1e-4
     """Weight of mean(log Z ^ 2); it is measured at weight 0 too."""
-
-
-class Optimizer(Section):
-    """AdamW (Loshchilov and Hutter 2017, 1711.05101) on torch's fused path."""
-
-    name: Literal["adamw"] = "adamw"
-    """The optimizer."""
-    learning_rate: Rate
-    """Peak learning rate."""
-    beta1: Share = 0.9
-    """Decay of the first moment."""
-    beta2: Share = 0.95
-    """Decay of the second moment; 0.999 reacts too slowly to a burst of gradients."""
-    eps: Rate = 1e-8
-    """Added to sqrt(v); must stay well below sqrt(v)."""
-    weight_decay: NonNegative = 0.1
-    """Decay per step and unit of learning rate, on matrices only."""
-    decay_embeddings: bool = False
-    """Whether embeddings decay; shrinking ones enlarge the early gradients."""
-    clip_norm: NonNegative = 1.0
-    """Clip by global gradient norm; 0 = no clipping."""
+    balance_loss_weight: NonNegative = 0.01
+    """Weight of the loss that evens the load of experts (experts only)."""
+    router_z_loss_weight: NonNegative = 0.001
+    """Weight of the z-loss of the router's logits (experts only)."""
 
 
 class Schedule(Section):
@@ -191,6 +86,11 @@ class Batch(Section):
     """Sequences added at each stage of the ramp; must divide global_size - ramp_from."""
     ramp_samples: Positive | None = None
     """Sequences consumed by the time the ramp reaches `global_size`."""
+    length_from: Positive | None = None
+    """First sequence length of a sequence-length warm-up: sequences are cut, what is cut off is not
+    fed. It grows by eights over `length_steps` to `architecture.sequence_length`."""
+    length_steps: Positive | None = None
+    """Steps of the sequence-length warm-up."""
 
 
 class DataSource(Section):

@@ -1,0 +1,103 @@
+"""What fields of a recipe must fit together; each refusal says what to write instead."""
+
+from surefoot.recipe.architecture import Architecture
+from surefoot.recipe.init import Init
+from surefoot.recipe.sections import Batch
+
+
+def check_architecture(a: Architecture) -> None:
+    """Refuse shapes and switches that contradict each other."""
+    if a.width % a.heads:
+        raise ValueError(
+            f"architecture.heads = {a.heads} does not divide architecture.width = {a.width}; "
+            f"use one of {divisors(a.width)}"
+        )
+    if (a.width // a.heads) % 2:
+        raise ValueError(
+            f"architecture.heads = {a.heads} gives heads of {a.width // a.heads} channels; "
+            "RoPE turns pairs, so the head size must be even"
+        )
+    if a.kv_heads is not None and a.heads % a.kv_heads:
+        raise ValueError(
+            f"architecture.kv_heads = {a.kv_heads} does not divide architecture.heads = "
+            f"{a.heads}; use one of {divisors(a.heads)}"
+        )
+    if a.norm_placement == "none" and a.embedding_norm:
+        raise ValueError('architecture.embedding_norm is a norm: not with norm_placement = "none"')
+    if a.residual_scale != "auto" and a.norm_placement != "deepnorm":
+        raise ValueError('architecture.residual_scale goes with norm_placement = "deepnorm"')
+    if a.experts is not None and a.experts_per_token > a.experts:
+        raise ValueError(
+            f"architecture.experts_per_token = {a.experts_per_token} exceeds "
+            f"architecture.experts = {a.experts}"
+        )
+    if a.expert_capacity is not None and a.experts is None:
+        raise ValueError("architecture.expert_capacity goes with architecture.experts")
+
+
+def check_init(init: Init, a: Architecture) -> None:
+    """Refuse an initialisation that is not defined for the architecture, with the reason."""
+    given = [
+        name
+        for name in ("std", "embedding_std", "depth_scaled_outputs")
+        if getattr(init, name) is not None
+    ]
+    if given and init.standard_deviations(a.width) is None:
+        raise ValueError(
+            f'init.{given[0]} has no meaning for init.method = "{init.method}", whose standard '
+            "deviations follow from the shape of each matrix: leave it out"
+        )
+    if init.base_width is not None and init.method != "mup":
+        raise ValueError('init.base_width goes with init.method = "mup"')
+    if init.method == "deepnorm" and a.norm_placement != "deepnorm":
+        raise ValueError(
+            f'init.method = "deepnorm" is made for norm_placement = "deepnorm", not '
+            f'"{a.norm_placement}": its small weights belong to an enlarged shortcut behind which '
+            "a norm stands"
+        )
+    if init.method == "t-fixup" and a.norm_placement != "none":
+        raise ValueError(
+            'init.method = "t-fixup" replaces the norms: it needs norm_placement = "none", not '
+            f'"{a.norm_placement}"'
+        )
+    if a.norm_placement == "none" and init.method not in ("t-fixup", "wesar"):
+        raise ValueError(
+            'norm_placement = "none" needs init.method = "t-fixup", which keeps the updates of a '
+            f'model without norms small; "{init.method}" does not'
+        )
+
+
+def head_factor(a: Architecture, init: Init) -> float:
+    """The factor on the logits: of a tied head, of the embedding's spread, and of muP's width."""
+    stds = init.standard_deviations(a.width)
+    factor = a.output_factor_for(1.0 if stds is None else stds[1])
+    if init.method == "mup" and a.head_scale == "auto":
+        factor *= (init.base_width or a.width) / a.width
+    return factor
+
+
+def divisors(n: int) -> list[int]:
+    """Those of a number, up to 128."""
+    return [i for i in range(1, min(n, 128) + 1) if n % i == 0]
+
+
+def check_batch(batch: Batch) -> None:
+    """Refuse ramps of batch size and of length that do not come out."""
+    if (batch.length_from is None) != (batch.length_steps is None):
+        raise ValueError(
+            "a sequence-length warm-up needs both batch.length_from and batch.length_steps"
+        )
+    ramp = (batch.ramp_from, batch.ramp_increment, batch.ramp_samples)
+    if all(value is None for value in ramp):
+        return
+    if batch.ramp_from is None or batch.ramp_increment is None or batch.ramp_samples is None:
+        raise ValueError("a batch ramp needs batch.ramp_from, ramp_increment and ramp_samples")
+    if batch.ramp_from > batch.global_size:
+        raise ValueError(
+            f"batch.ramp_from = {batch.ramp_from} exceeds batch.global_size = {batch.global_size}"
+        )
+    if (batch.global_size - batch.ramp_from) % batch.ramp_increment:
+        raise ValueError(
+            f"batch.ramp_increment = {batch.ramp_increment} does not divide global_size - ramp_from"
+            f" = {batch.global_size - batch.ramp_from}"
+        )
