@@ -1,97 +1,165 @@
 """Draw every parameter from a generator of its own, with the spread that its role asks for."""
 
 import hashlib
-import math
 from collections.abc import Mapping
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from surefoot.errors import UsageError, nearest
+from surefoot.errors import UsageError
+from surefoot.init import methods  # noqa: F401  (registers them)
+from surefoot.init.layout import Layout, Weight, bias_weight, layouts_of, owner
+from surefoot.init.method import METHODS, Method, Spread
+from surefoot.init.roles import CONSTANT, plain_name, require_complete
+from surefoot.init.shape import Shape, shape_of
 from surefoot.recipe import Init
-
-ROLES = {
-    "embedding": "input embedding, also where the head is tied to it",
-    "attention_in": "query, key and value matrices",
-    "attention_out": "output matrix of attention, written to the residual stream",
-    "feed_forward_in": "gate and up matrices",
-    "feed_forward_out": "down matrix, written to the residual stream",
-    "head": "output matrix onto the vocabulary",
-    "norm": "gain of a normalisation: 1",
-    "bias": "offset of a layer or a normalisation: 0",
-}
 
 
 def standard_deviation(role: str, init: Init, *, width: int, layers: int) -> float:
-    """Standard deviation of the weights of a role, one of :data:`ROLES` that is drawn.
+    """Standard deviation of the weights of a role, one of ``ROLES`` that is drawn.
 
     Embeddings of standard deviation near 1 keep the shortcut large, outputs divided by
     sqrt(2 layers) keep the sub-layers small: the two conditions under which gradients do not grow
     towards the first blocks (Takase et al. 2023, 2312.16903). ``small`` is sqrt(2/(5 width))
     (Nguyen and Salazar 2019, 1910.05895).
+
+    Raises:
+        UsageError: for a method whose standard deviations depend on the shape of each matrix.
     """
-    stds = init.standard_deviations(width)
-    if stds is None:
+    if init.standard_deviations(width) is None:
         raise UsageError(f"init.method = {init.method!r} has no standard deviation by role")
-    std, embedding_std, depth_scaled = stds
-    if role == "embedding":
-        return embedding_std
-    if role in ("attention_out", "feed_forward_out") and depth_scaled:
-        return std / math.sqrt(2 * layers)
-    return std
+    weight = Weight(name="", role=role, fan_in=width, fan_out=width)
+    return method_of(init).spread(weight, Shape(width=width, layers=layers)).std
 
 
-@torch.no_grad()
+def method_of(init: Init) -> Method:
+    """The method that a recipe asks for."""
+    return METHODS.lookup(init.method).from_recipe(init)
+
+
 def initialise(
     model: nn.Module,
     roles: Mapping[str, str],
     init: Init,
     *,
-    width: int,
-    layers: int,
+    width: int | None = None,
+    layers: int | None = None,
     seed: int,
 ) -> None:
-    """Set every parameter in place.
+    """Set every parameter in place, but for those of the role ``scale``.
 
     Each tensor is drawn on the CPU in fp32 from a generator seeded by ``seed`` and its name, so
-    that the values depend on neither device, dtype, order of the parameters nor the other layers.
+    that the values depend on neither device, dtype, order of the parameters nor the other layers,
+    nor on a re-parameterisation.
 
     Args:
         model: any module; a parameter shared by two names is set once, under its first name.
         roles: parameter name to role, for every parameter.
-        init: standard deviations.
-        width: channels of the residual stream.
-        layers: blocks, for the output matrices.
+        init: method and standard deviations.
+        width: channels of the residual stream. Default: those of the embedding.
+        layers: blocks, for the output matrices. Default: as counted in the names.
         seed: of the whole model.
 
     Raises:
-        UsageError: if a parameter has no role, a role is unknown, or a name is no parameter; the
-            model is untouched then.
+        UsageError: if a parameter has no role, a role is unknown, a name is no parameter, or the
+            method is not defined for the model; the model is untouched then.
     """
-    parameters = dict(model.named_parameters())
-    for name, parameter in parameters.items():
-        if name not in roles:
-            raise UsageError(
-                f"parameter {name!r} of shape {tuple(parameter.shape)} has no role: add it to "
-                f"`roles` as one of {', '.join(ROLES)}"
-            )
-    for name, role in roles.items():
-        if name not in parameters:
-            hint = nearest(name, list(parameters))
-            raise UsageError(f"roles names {name!r}, which is no parameter of the model{hint}")
-        if role not in ROLES:
-            hint = nearest(role, list(ROLES))
-            raise UsageError(
-                f"unknown role {role!r} of parameter {name!r}{hint}; known: {', '.join(ROLES)}"
-            )
-    for name, parameter in parameters.items():
+    require_complete(model, roles)
+    shape = shape_of(model, roles, width=width, layers=layers)
+    draw(model, roles, method_of(init), shape, seed)
+
+
+@torch.no_grad()
+def draw(
+    model: nn.Module, roles: Mapping[str, str], method: Method, shape: Shape, seed: int
+) -> None:
+    """Set every parameter by a method; see :func:`initialise`.
+
+    Raises:
+        UsageError: if the method is not defined for the model, which is untouched then.
+    """
+    method.check(shape)
+    layouts = layouts_of(model, roles)
+    for name, parameter in model.named_parameters():  # all that is refused, before any is set
+        if name in layouts:
+            list(layouts[name].parts(parameter, plain_name(name), roles[name]))
+    for name, parameter in model.named_parameters():
         role = roles[name]
-        if role in ("norm", "bias"):
-            parameter.fill_(1.0 if role == "norm" else 0.0)
+        if role == "scale":
             continue
-        std = standard_deviation(role, init, width=width, layers=layers)
-        drawn = torch.empty(parameter.shape, dtype=torch.float32)
-        parameter.copy_(drawn.normal_(0.0, std, generator=_generator(seed, name)))
+        generator = _generator(seed, plain_name(name))
+        if role in CONSTANT:
+            beside = bias_weight(model, name) if role == "bias" else None
+            if beside is None or not method.draws_biases:
+                parameter.fill_(CONSTANT[role])
+            else:
+                drawn = torch.empty(parameter.shape, dtype=torch.float32)
+                parameter.copy_(_fill(drawn, method.spread(beside, shape), generator))
+            continue
+        parameter.copy_(_drawn(parameter, name, role, layouts[name], method, shape, generator))
+        module, _ = owner(model, plain_name(name))
+        if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+            parameter[module.padding_idx].zero_()  # as torch does: it gets no gradient
+    method.set_scales(model, roles, shape)
+
+
+def reparametrise(model: nn.Module, roles: Mapping[str, str], init: Init) -> None:
+    """Change what the parameters of a model are, if the method asks for that: wesar alone does.
+
+    Called before an optimizer is made, on a resume too; the values are set by :func:`initialise`,
+    whose ``roles`` are those of the changed model.
+
+    Raises:
+        UsageError: if a parameter has no role, or the method is not defined for the model.
+    """
+    require_complete(model, roles)
+    method_of(init).reparametrise(model, roles)
+
+
+def rate_factors(
+    model: nn.Module, roles: Mapping[str, str], init: Init, *, width: int | None = None
+) -> dict[str, float]:
+    """Factors on the learning rate, by parameter; empty where the method has none.
+
+    Args:
+        model: any module.
+        roles: parameter name to role, for every parameter.
+        init: method.
+        width: channels of the residual stream. Default: those of the embedding.
+    """
+    method = method_of(init)
+    if type(method).rate_factor is Method.rate_factor:
+        return {}
+    shape = shape_of(model, roles, width=width)
+    return {
+        name: method.rate_factor(roles[name], shape) for name, _ in model.named_parameters()
+    }
+
+
+def _drawn(
+    parameter: Tensor,
+    name: str,
+    role: str,
+    layout: Layout,
+    method: Method,
+    shape: Shape,
+    generator: torch.Generator,
+) -> Tensor:
+    drawn = torch.empty(parameter.shape, dtype=torch.float32)
+    parts = list(layout.parts(drawn, plain_name(name), role))
+    if len(parts) == 1:
+        return _fill(drawn, method.spread(parts[0][0], shape), generator)
+    for weight, view in parts:
+        part = torch.empty(view.shape, dtype=torch.float32)
+        view.copy_(_fill(part, method.spread(weight, shape), generator))
+    return drawn
+
+
+def _fill(tensor: Tensor, spread: Spread, generator: torch.Generator) -> Tensor:
+    if spread.uniform:
+        bound = 3**0.5 * spread.std
+        return tensor.uniform_(-bound, bound, generator=generator)
+    return tensor.normal_(0.0, spread.std, generator=generator)
 
 
 def _generator(seed: int, name: str) -> torch.Generator:

@@ -1,4 +1,4 @@
-"""A plain pre-norm decoder and its loss.
+"""A decoder, its switches, and its loss.
 
 ::
 
@@ -21,23 +21,42 @@ It runs in fp32, under bf16 or fp16 autocast, in DDP and through ``torch.compile
 """
 
 from surefoot.model.attention import Attention, largest_logit
-from surefoot.model.decoder import Block, Decoder, FeedForward
+from surefoot.model.block import Block
+from surefoot.model.decoder import Decoder, softcap
+from surefoot.model.experts import Experts
+from surefoot.model.feed_forward import FeedForward
 from surefoot.model.generate import generate
 from surefoot.model.loss import LossSums, loss_sums
 from surefoot.model.norms import LayerNorm, RMSNorm
-from surefoot.model.rope import rope_tables, rotate
+from surefoot.model.placement import PLACEMENTS, LayerScale, Norms
+from surefoot.model.rope import longest_wavelength, rope_tables, rotate, share_beyond
+from surefoot.model.routing import RouterSums
+from surefoot.model.softmax import softmax_attention
+from surefoot.model.spectral import SigmaReparam, keep_spectral_norms, reparametrise
 
 __all__ = [
+    "PLACEMENTS",
     "Attention",
     "Block",
     "Decoder",
+    "Experts",
     "FeedForward",
     "LayerNorm",
+    "LayerScale",
     "LossSums",
+    "Norms",
     "RMSNorm",
+    "RouterSums",
+    "SigmaReparam",
     "generate",
+    "keep_spectral_norms",
     "largest_logit",
+    "longest_wavelength",
     "loss_sums",
+    "reparametrise",
     "rope_tables",
     "rotate",
+    "share_beyond",
+    "softcap",
+    "softmax_attention",
 ]

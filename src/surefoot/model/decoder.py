@@ -1,4 +1,4 @@
-"""The decoder: pre-norm blocks of attention and feed-forward between an embedding and a head."""
+"""The decoder: blocks of attention and feed-forward between an embedding and a head."""
 
 import contextlib
 from collections.abc import Iterator
@@ -7,71 +7,43 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from surefoot.model.attention import Attention
-from surefoot.model.norms import LayerNorm, RMSNorm
+from surefoot.model.block import Block
+from surefoot.model.experts import Experts
+from surefoot.model.feed_forward import FeedForward as FeedForward
+from surefoot.model.norms import make_norm
+from surefoot.model.placement import PLACEMENTS
+from surefoot.model.roles import role_of
 from surefoot.model.rope import rope_tables
+from surefoot.model.routing import RouterSums, stack_router_sums
+from surefoot.model.spectral import reparametrise
 from surefoot.recipe import Architecture
 
-# B sequences, T positions, C = width, V = vocabulary.
-
-
-class FeedForward(nn.Module):
-    """SwiGLU, w2(silu(w1 x) · w3 x), or GELU, w2(gelu(w3 x)) with the exact (erf) GELU.
-
-    Source: Shazeer 2020, 2002.05202.
-    """
-
-    def __init__(self, architecture: Architecture) -> None:
-        super().__init__()
-        a = architecture
-        gated = a.activation == "swiglu"
-        self.w1 = nn.Linear(a.width, a.inner_width, bias=False) if gated else None
-        self.w2 = nn.Linear(a.inner_width, a.width, bias=False)
-        self.w3 = nn.Linear(a.width, a.inner_width, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, T, C) -> (B, T, C)."""
-        up = self.w3(x)
-        hidden = F.gelu(up) if self.w1 is None else F.silu(self.w1(x)) * up
-        output: Tensor = self.w2(hidden)
-        return output
-
-
-class Block(nn.Module):
-    """x + attention(norm(x)), then x + feed_forward(norm(x))."""
-
-    def __init__(self, architecture: Architecture) -> None:
-        super().__init__()
-        self.attention_norm = _norm(architecture)
-        self.attention = Attention(architecture)
-        self.feed_forward_norm = _norm(architecture)
-        self.feed_forward = FeedForward(architecture)
-
-    def forward(
-        self, x: Tensor, cos: Tensor, sin: Tensor, measured: list[Tensor] | None, sequences: int
-    ) -> Tensor:
-        """(B, T, C) -> (B, T, C); the arguments of :class:`Attention`."""
-        x = x + self.attention(self.attention_norm(x), cos, sin, measured, sequences)
-        output: Tensor = x + self.feed_forward(self.feed_forward_norm(x))
-        return output
+# B sequences, T positions, C = width, H heads, V = vocabulary.
 
 
 class Decoder(nn.Module):
-    """A pre-norm decoder language model.
+    """A decoder language model; pre-norm if its architecture does not say otherwise.
 
     Parameters are fp32 and torch's default until :func:`surefoot.init.initialise` is called; run it
     under ``torch.autocast`` for bf16 or fp16. With tied embeddings there is no ``head``: the logits
-    use the embedding's weight.
+    use the embedding's weight, and ``embedding_gradient`` shrinks the gradient that comes through
+    the input only.
 
     Args:
         architecture: shape and switches.
 
     Attributes:
         attention_logit_max: (layers,) fp32, of the last measured forward pass, or None.
+        attention_head_logit_max: (layers, H) fp32, likewise.
+        router_sums: of the last forward pass of a mixture of experts, else None.
 
     Raises:
         ValueError: if heads do not divide the width, kv_heads do not divide the heads, or the head
             size is odd (a recipe reports these before).
+
+    Sources of the switches at the embedding and the head: Embed Detach, Zeng et al. 2022,
+    2210.02414; Scaled Embed and Embed LN, Takase et al. 2023, 2312.16903; soft cap, Gemma 2,
+    2408.00118.
     """
 
     def __init__(self, architecture: Architecture) -> None:
@@ -82,12 +54,18 @@ class Decoder(nn.Module):
                 f"width {a.width}, heads {a.heads}, kv_heads {a.key_value_heads}: expected heads "
                 "that divide the width with an even head size, and kv_heads that divide the heads"
             )
+        norms = PLACEMENTS[a.norm_placement]
         self.architecture = a
         self.embedding = nn.Embedding(a.vocab_size, a.width)
-        self.layers = nn.ModuleList(Block(a) for _ in range(a.layers))
-        self.norm = _norm(a)
+        self.embedding_norm = make_norm(a) if a.embedding_norm or norms.on_embedding else None
+        self.layers = nn.ModuleList(Block(a, number) for number in range(1, a.layers + 1))
+        self.norm = make_norm(a) if norms.final else None
         self.head = None if a.tied_embeddings else nn.Linear(a.width, a.vocab_size, bias=False)
+        if a.sigma_reparam:
+            reparametrise(self.layers)
         self.attention_logit_max: Tensor | None = None
+        self.attention_head_logit_max: Tensor | None = None
+        self.router_sums: RouterSums | None = None
         self._measured_sequences = 0
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -111,30 +89,34 @@ class Decoder(nn.Module):
         sequences = self._measured_sequences
         measured: list[Tensor] | None = [] if sequences else None
         cos, sin = rope_tables(length, a.head_size, a.rope_theta, tokens.device)
-        x = self.embedding(tokens)
-        if a.input_factor != 1:
-            x = x * a.input_factor
+        x = self._embedded(tokens)
         for layer in self.layers:
             x = layer(x, cos, sin, measured, sequences)
-        x = self.norm(x)
+        if a.experts is not None:
+            self.router_sums = stack_router_sums(self._routers())
+        if self.norm is not None:
+            x = self.norm(x)
         if a.output_factor != 1:
             x = x * a.output_factor  # the same as scaling the logits, which are far larger
         if measured is not None:
-            self.attention_logit_max = torch.stack(measured)
+            self.attention_head_logit_max = torch.stack(measured)
+            self.attention_logit_max = self.attention_head_logit_max.amax(dim=1)
             self._measured_sequences = 0
-        return F.linear(x, self.embedding.weight if self.head is None else self.head.weight)
+        logits = F.linear(x, self.embedding.weight if self.head is None else self.head.weight)
+        return logits if a.logit_softcap is None else softcap(logits, a.logit_softcap)
 
     @contextlib.contextmanager
     def measure_attention_logits(self, sequences: int = 1) -> Iterator[None]:
-        """Make the next forward pass inside record ``attention_logit_max``.
+        """Make the next forward pass inside record the largest attention logits.
 
-        The largest |q·k / sqrt(head_size)| over the causal part, per layer, q and k as they enter
-        the product (after norm and rotation); on the device, nothing waits for it.
+        The largest |factor q·k| over the causal part, per layer and per head, q and k as they enter
+        the product (after norm and rotation), before a soft cap; on the device, nothing waits for
+        it.
 
         Args:
             sequences: how many of the batch's first sequences are measured.
         """
-        self.attention_logit_max = None
+        self.attention_logit_max = self.attention_head_logit_max = None
         self._measured_sequences = sequences
         try:
             yield
@@ -144,30 +126,27 @@ class Decoder(nn.Module):
     def roles(self) -> dict[str, str]:
         """The role of each parameter by name, for :func:`surefoot.init.initialise`.
 
-        Roles: embedding, attention_in, attention_out, feed_forward_in, feed_forward_out, head,
-        norm.
+        Roles: embedding, attention_in, attention_value, attention_out, feed_forward_in,
+        feed_forward_out, router, head, norm, scale.
         """
-        return {name: _ROLES[name.split(".")[-2]] for name, _ in self.named_parameters()}
+        return {name: role_of(name) for name, _ in self.named_parameters()}
+
+    def _embedded(self, tokens: Tensor) -> Tensor:
+        a = self.architecture
+        x: Tensor = self.embedding(tokens)
+        if a.embedding_gradient != 1:
+            # share · x + (1 - share) · detached x, in the form that leaves the values as they are.
+            x = torch.lerp(x.detach(), x, a.embedding_gradient)
+        if a.input_factor != 1:
+            x = x * a.input_factor
+        return x if self.embedding_norm is None else self.embedding_norm(x)
+
+    def _routers(self) -> list[RouterSums]:
+        experts = (module for module in self.modules() if isinstance(module, Experts))
+        return [layer.sums for layer in experts if layer.sums is not None]
 
 
-_ROLES = {
-    "embedding": "embedding",
-    "wq": "attention_in",
-    "wk": "attention_in",
-    "wv": "attention_in",
-    "wo": "attention_out",
-    "w1": "feed_forward_in",
-    "w2": "feed_forward_out",
-    "w3": "feed_forward_in",
-    "q_norm": "norm",
-    "k_norm": "norm",
-    "attention_norm": "norm",
-    "feed_forward_norm": "norm",
-    "norm": "norm",
-    "head": "head",
-}
-
-
-def _norm(architecture: Architecture) -> nn.Module:
-    kind = RMSNorm if architecture.norm == "rmsnorm" else LayerNorm
-    return kind(architecture.width, architecture.norm_eps)
+def softcap(logits: Tensor, cap: float) -> Tensor:
+    """cap · tanh(logits / cap), made in fp32 at least, in the dtype of the logits."""
+    exact = torch.promote_types(logits.dtype, torch.float32)
+    return (cap * torch.tanh(logits.to(exact) / cap)).to(logits.dtype)

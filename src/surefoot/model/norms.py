@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from surefoot.recipe import Architecture
+
 
 class RMSNorm(nn.Module):
     """y = w · x / sqrt(mean(x²) + eps) over the last dimension.
@@ -63,6 +65,12 @@ class LayerNorm(nn.Module):
     def extra_repr(self) -> str:
         """Width and eps."""
         return f"{self.weight.numel()}, eps={self.eps}"
+
+
+def make_norm(architecture: Architecture) -> nn.Module:
+    """A norm over the width, of the kind that the architecture names."""
+    kind = RMSNorm if architecture.norm == "rmsnorm" else LayerNorm
+    return kind(architecture.width, architecture.norm_eps)
 
 
 class _RMSNorm(torch.autograd.Function):

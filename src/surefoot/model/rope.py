@@ -10,6 +10,10 @@ Source: Su et al. 2021, 2104.09864.
 import torch
 from torch import Tensor
 
+from surefoot.recipe.rope import longest_wavelength, share_beyond
+
+__all__ = ["longest_wavelength", "rope_tables", "rotate", "share_beyond"]
+
 
 def rope_tables(
     length: int, head_size: int, theta: float, device: torch.device

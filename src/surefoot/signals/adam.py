@@ -13,85 +13,86 @@ with the decay written for the new p. The factors before the bracket are applied
 Kingma and Ba 2014, 1412.6980; Loshchilov and Hutter 2017, 1711.05101.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from surefoot.signals.adam_rule import Hyper, Rule, hyper_of, rule_of, second_moment, state_of
 from surefoot.signals.cosine import CosineSums
+from surefoot.signals.distribution import LARGE, UpdateSums
 from surefoot.signals.parameters import Parameters
-
-_UPDATE_KNOWN = (torch.optim.Adam, torch.optim.AdamW)
-"""Optimizers whose update is the formula above. NAdam, RAdam and others keep the same moments but
-move by another rule: of them only what depends on the moments themselves is measured."""
-
-_MOMENT_KNOWN = (*_UPDATE_KNOWN, torch.optim.NAdam, torch.optim.RAdam)
-"""Optimizers whose first moment is m = beta1 m + (1 - beta1) g."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hyper:
-    """What a parameter's group says.
-
-    Attributes:
-        beta1: of the first moment.
-        beta2: of the second moment.
-        eps: added to sqrt(v).
-        decay: weight decay, 0 unless it is decoupled from the gradient.
-        coupled: whether there is one that is not: then the moments hold more than gradients.
-        sign: -1 where the optimizer maximizes, else 1.
-        group: number of the parameter group.
-    """
-
-    beta1: float
-    beta2: float
-    eps: float
-    decay: float
-    coupled: bool
-    sign: int
-    group: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdamSample:
     """What :meth:`AdamState.measure` leaves on the device, and what the host needs to finish it.
 
+    Entries are one a chunk of the measured parameters, K in all.
+
     Attributes:
         hyper: by parameter; None for one without Adam's state, for which nothing is measured.
         rates: learning rate of each group, on the host or on the device.
-        adam_rms: norm of g / max(sqrt(v), eps s), one a chunk of the measured parameters (K,).
-        below_eps: number of weights with v < eps^2 c2, (K,).
-        update: norm of the bracket of the module's formula, (K,); None if the rule is not Adam's.
+        adam_rms: norm of g / max(sqrt(v), eps s), (K,).
+        below_eps: number of weights with sqrt(v) < eps s, (K,).
+        gradient: norm of g, (K,).
+        second: sum of v, (K,).
+        update: norm of the bracket of the module's formula, (K,); empty if the rule is not Adam's.
+        distribution: sums for the distribution of u; None if the rule is not Adam's.
         cosine: sums for the cosine with the first moment; None if the rule of that is not Adam's.
     """
 
     hyper: tuple[Hyper | None, ...]
     rates: tuple[float | Tensor, ...]
-    adam_rms: Tensor
-    below_eps: Tensor
-    update: Tensor | None
+    adam_rms: list[Tensor] = field(default_factory=list)
+    below_eps: list[Tensor] = field(default_factory=list)
+    gradient: list[Tensor] = field(default_factory=list)
+    second: list[Tensor] = field(default_factory=list)
+    update: list[Tensor] = field(default_factory=list)
+    distribution: UpdateSums | None
     cosine: CosineSums | None
 
     def parts(self) -> list[tuple[str, Tensor]]:
         """The vectors by name, for the mailbox."""
-        found = [("adam_rms", self.adam_rms), ("below_eps", self.below_eps)]
-        if self.update is not None:
-            found.append(("update", self.update))
-        return found if self.cosine is None else found + self.cosine.parts()
+        found = [
+            (name, torch.stack(numbers))
+            for name in ("adam_rms", "below_eps", "gradient", "second", "update")
+            if (numbers := getattr(self, name))
+        ]
+        for sums in (self.distribution, self.cosine):
+            found += [] if sums is None else sums.parts()
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scales:
+    """Factors of one parameter, 0-d on the device; names as in the module's formulas.
+
+    Attributes:
+        floor: eps s.
+        decay: wd c1 / s; None without decay.
+        share: the part of the gradient that is in m; 0 where the update was skipped.
+        large: :data:`surefoot.signals.distribution.LARGE` in units of u.
+    """
+
+    floor: Tensor
+    decay: Tensor | None
+    share: Tensor
+    large: Tensor
 
 
 class AdamState:
     """Reads the state of an optimizer that keeps Adam's moments.
 
-    Temporary memory: a scratch of one chunk, made when first needed and kept, a copy of a chunk of
-    moments that have another dtype, and a few numbers a chunk.
+    Temporary memory: two scratches of one chunk, made when first needed and kept, a copy of a chunk
+    of moments that have another dtype, and a few numbers a chunk.
     """
 
     def __init__(self, parameters: Parameters, optimizer: torch.optim.Optimizer) -> None:
         self.parameters = parameters
         self.optimizer = optimizer
+        self.rule: Rule = rule_of(optimizer)
         self._scratch: Tensor | None = None
 
     def rates(self) -> tuple[float | Tensor, ...]:
@@ -101,7 +102,7 @@ class AdamState:
 
     def counters(self) -> Tensor:
         """Updates made to each parameter (P,), 0 where there is no state; a copy, on the device."""
-        found = [self._state_of(i).get("step") for i in range(len(self.parameters))]
+        found = [state_of(self.optimizer, p).get("step") for p in self.parameters.tensors]
         # Without `capturable` or `fused` torch keeps the counters on the CPU.
         home = next((s.device for s in found if isinstance(s, Tensor)), torch.device("cpu"))
         zero = torch.zeros((), device=home)
@@ -124,146 +125,85 @@ class AdamState:
         Returns:
             None if no parameter has Adam's second moment.
         """
-        hyper = self._hyper()
+        hyper = hyper_of(self.optimizer, self.parameters.tensors)
         if not any(hyper):
             return None
-        known = isinstance(self.optimizer, _UPDATE_KNOWN)
-        adam_rms: list[Tensor] = []
-        below_eps: list[Tensor] = []
-        update: list[Tensor] = []
-        cosine = CosineSums() if isinstance(self.optimizer, _MOMENT_KNOWN) else None
-        for index, (group, scales) in enumerate(
-            zip(hyper, self._scales(hyper, before, counters), strict=True)
-        ):
-            if group is not None:
-                threshold, floor, decay, share = scales
-                self._follow(index, threshold, adam_rms, below_eps)
-                if known:
-                    self._update(index, floor, decay if group.decay else None, update)
-                if cosine is not None:
-                    self._align(index, share, cosine)
-        return AdamSample(
+        sample = AdamSample(
             hyper=hyper,
             rates=rates,
-            adam_rms=torch.stack(adam_rms),
-            below_eps=torch.stack(below_eps),
-            update=torch.stack(update) if known else None,
-            cosine=cosine,
+            distribution=UpdateSums() if self.rule.direction else None,
+            cosine=CosineSums() if self.rule.moment else None,
         )
+        for index, scales in enumerate(self._scales(hyper, before, counters)):
+            if hyper[index] is not None:
+                self._measure(index, scales, sample)
+        return sample
 
-    def _follow(
-        self, index: int, threshold: Tensor, adam_rms: list[Tensor], below_eps: list[Tensor]
-    ) -> None:
-        """How the gradient compares with v, and v with eps^2; without a gradient RMS_t is 0."""
-        gradient = self.parameters.tensors[index].grad
-        seconds = self.parameters.pieces(index, _second_moment(self._state_of(index)))
-        gradients = () if gradient is None else self.parameters.pieces(index, gradient)
-        for number, v in enumerate(seconds):
-            scratch, v = self._scratch_like(v), v.to(self.parameters.dtype)
-            # Compared as squares, for a root of all v costs more; as numbers, for torch is slow at
-            # booleans on a CPU. A chunk's count is exact in float32.
-            below_eps.append(torch.lt(v, threshold, out=scratch).sum())
-            if gradient is None:
-                adam_rms.append(torch.zeros_like(threshold))
-                continue
-            torch.maximum(v, threshold, out=scratch).sqrt_()
-            torch.div(gradients[number], scratch, out=scratch)
-            adam_rms.append(torch.linalg.vector_norm(scratch))
-
-    def _update(
-        self, index: int, floor: Tensor, decay: Tensor | None, update: list[Tensor]
-    ) -> None:
-        """The bracket of the module's formula."""
-        state, pieces = self._state_of(index), self.parameters.pieces
+    def _measure(self, index: int, scales: Scales, sample: AdamSample) -> None:
+        """One parameter: all that is wanted of a chunk while it is in the cache."""
+        pieces, parameter = self.parameters.pieces, self.parameters.tensors[index]
+        state = state_of(self.optimizer, parameter)
         firsts = pieces(index, state["exp_avg"])
-        seconds = pieces(index, _second_moment(state))
-        weights = pieces(index, self.parameters.tensors[index])
-        for m, v, w in zip(firsts, seconds, weights, strict=True):
-            scratch = self._scratch_like(v)
-            torch.sqrt(v.to(self.parameters.dtype), out=scratch).add_(floor)
-            torch.div(m, scratch, out=scratch)
-            if decay is not None:
-                scratch.addcmul_(w, decay)
-            update.append(torch.linalg.vector_norm(scratch))
+        seconds = pieces(index, second_moment(state))
+        weights = pieces(index, parameter)
+        gradients: Sequence[Tensor | None] = [None] * len(firsts)
+        if parameter.grad is not None:
+            gradients = pieces(index, parameter.grad)
+        for m, v, w, g in zip(firsts, seconds, weights, gradients, strict=True):
+            root, scratch = self._scratches(v)
+            # bf16 sums and products would be bf16 numbers.
+            v, g = v.to(root.dtype), None if g is None else g.to(root.dtype)
+            torch.sqrt(v, out=root)
+            sample.second.append(v.sum())
+            # As numbers, for torch is slow at booleans on a CPU. A chunk's count is exact.
+            sample.below_eps.append(torch.lt(root, scales.floor, out=scratch).sum())
+            if g is None:
+                zero = torch.zeros_like(scales.floor)
+                sample.adam_rms.append(zero)
+                sample.gradient.append(zero)
+            else:
+                torch.maximum(root, scales.floor, out=scratch)
+                torch.div(g, scratch, out=scratch)
+                sample.adam_rms.append(torch.linalg.vector_norm(scratch))
+                sample.gradient.append(torch.linalg.vector_norm(g))
+            if sample.cosine is not None:
+                sample.cosine.add(m, g, scales.share, scratch)
+            if sample.distribution is None:
+                continue
+            update = torch.div(m, root.add_(scales.floor), out=scratch)
+            if self.rule.size:
+                bracket = update
+                if scales.decay is not None:
+                    bracket = torch.addcmul(update, w, scales.decay, out=root)
+                sample.update.append(torch.linalg.vector_norm(bracket))
+            sample.distribution.add(update, scales.large, root)
 
-    def _align(self, index: int, share: Tensor, cosine: CosineSums) -> None:
-        """How the gradient lies to the first moment of before."""
-        gradient = self.parameters.tensors[index].grad
-        moments = self.parameters.pieces(index, self._state_of(index)["exp_avg"])
-        gradients: Sequence[Tensor | None] = [None] * len(moments)
-        if gradient is not None:
-            gradients = self.parameters.pieces(index, gradient)
-        for m, g in zip(moments, gradients, strict=True):
-            cosine.add(m, g, share, self._scratch_like(m))
-
-    def _scratch_like(self, piece: Tensor) -> Tensor:
+    def _scratches(self, piece: Tensor) -> tuple[Tensor, Tensor]:
         if self._scratch is None:
             size = min(self.parameters.chunk, int(self.parameters.sizes.max()))
             device, dtype = self.parameters.device, self.parameters.dtype
-            self._scratch = torch.empty(size, device=device, dtype=dtype)
-        return self._scratch[: piece.numel()].view(piece.shape)
-
-    def _state_of(self, index: int) -> Mapping[str, Any]:
-        # `state` is a defaultdict: indexing would leave an empty entry behind.
-        state: Mapping[str, Any] = self.optimizer.state.get(self.parameters.tensors[index], {})
-        return state
-
-    def _hyper(self) -> tuple[Hyper | None, ...]:
-        found: dict[Tensor, Hyper] = {}
-        is_adamw = isinstance(self.optimizer, torch.optim.AdamW)
-        for number, group in enumerate(self.optimizer.param_groups):
-            if "betas" not in group:
-                continue
-            decoupled = group.get("decoupled_weight_decay", is_adamw)
-            decay = float(group["weight_decay"])
-            hyper = Hyper(
-                beta1=float(group["betas"][0]),
-                beta2=float(group["betas"][1]),
-                eps=float(group["eps"]),
-                decay=decay if decoupled else 0.0,
-                coupled=bool(decay) and not decoupled,
-                sign=-1 if group.get("maximize") else 1,
-                group=number,
-            )
-            found |= {p: hyper for p in group["params"]}
-        return tuple(
-            found.get(p) if _has_moments(self._state_of(index), p) else None
-            for index, p in enumerate(self.parameters.tensors)
-        )
+            self._scratch = torch.empty(2, size, device=device, dtype=dtype)
+        first, second = self._scratch[:, : piece.numel()].unbind()
+        return first.view(piece.shape), second.view(piece.shape)
 
     def _scales(
         self, hyper: tuple[Hyper | None, ...], before: Tensor, counters: Tensor
-    ) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """0-d tensors of each parameter, on the device: eps^2 c2, eps s, wd c1 / s, share of g.
-
-        The last is the part of the gradient that is in m; none where the update was skipped.
-        """
+    ) -> list[Scales]:
+        """The factors of each parameter; what they are of one without state means nothing."""
         rows = [(h.beta1, h.beta2, h.eps, h.decay, h.sign) if h else (0.0,) * 5 for h in hyper]
         # Made on the host and copied without waiting; the formulas use float64, as 1 - beta^t
         # loses digits at small t.
         table = torch.tensor(rows, dtype=torch.float64).to(counters.device, non_blocking=True)
         beta1, beta2, eps, decay, sign = table.unbind(1)
         c1, c2 = 1 - beta1**counters, 1 - beta2**counters
-        share = sign * (1 - beta1) * (counters > before)
-        scales = torch.stack([eps**2 * c2, eps * c2.sqrt(), decay * c1 / c2.sqrt(), share])
-        scales = scales.to(self.parameters.dtype)
-        threshold, floor, factor, shares = (row.unbind() for row in scales)
-        return list(zip(threshold, floor, factor, shares, strict=True))
-
-
-def _has_moments(state: Mapping[str, Any], parameter: Tensor) -> bool:
-    """Whether Adam's moments are there as plain tensors: other optimizers factor or pack them."""
-    found = [state.get(name) for name in ("exp_avg", "exp_avg_sq")]
-    return all(
-        type(moment) is Tensor
-        and moment.is_floating_point()
-        and moment.shape == parameter.shape
-        and moment.device == parameter.device
-        for moment in found
-    )
-
-
-def _second_moment(state: Mapping[str, Any]) -> Tensor:
-    """v, or with amsgrad its maximum: what the update is divided by."""
-    second: Tensor = state["max_exp_avg_sq"] if "max_exp_avg_sq" in state else state["exp_avg_sq"]
-    return second
+        share = sign * (1 - beta1) * (counters != before)
+        if self.rule.debiased:
+            share = share / torch.where(c1 == 0, 1.0, c1)
+            c1, c2 = torch.ones_like(c1), torch.ones_like(c2)
+        s = c2.sqrt()
+        scales = torch.stack([eps * s, decay * c1 / s, share, LARGE * c1 / s])
+        floors, factors, shares, limits = (row.unbind() for row in scales.to(self.parameters.dtype))
+        return [
+            Scales(floor=f, decay=d if h and h.decay else None, share=x, large=limit)
+            for h, f, d, x, limit in zip(hyper, floors, factors, shares, limits, strict=True)
+        ]

@@ -28,40 +28,36 @@ class CosineSums:
     Attributes:
         dot: <g, beta1 m_old>.
         moment: |beta1 m_old|.
-        gradient: |g|.
     """
 
     dot: list[Tensor] = field(default_factory=list)
     moment: list[Tensor] = field(default_factory=list)
-    gradient: list[Tensor] = field(default_factory=list)
 
     def add(self, moment: Tensor, gradient: Tensor | None, share: Tensor, scratch: Tensor) -> None:
         """Take in a chunk.
 
         Args:
             moment: Adam's first moment after the update.
-            gradient: of this step, as the optimizer saw it; None = no gradient.
+            gradient: of this step, as the optimizer saw it, of the type of ``scratch``; None = no
+                gradient.
             share: the part of ``gradient`` that is in ``moment``, 0-d: 1 - beta1, negative where
                 the optimizer maximizes, 0 where the update was skipped.
             scratch: shaped like ``moment``, overwritten.
         """
         if gradient is None:
-            for sums in (self.dot, self.moment, self.gradient):
+            for sums in (self.dot, self.moment):
                 sums.append(torch.zeros_like(share))
             return
-        g = gradient.to(scratch.dtype)  # before it is multiplied: bf16 products are bf16 numbers
-        torch.mul(g, share.neg(), out=scratch).add_(moment)
+        torch.mul(gradient, share.neg(), out=scratch).add_(moment)
         self.moment.append(torch.linalg.vector_norm(scratch))
-        self.gradient.append(torch.linalg.vector_norm(g))
         # Not torch.dot: what a library makes of it may depend on where the memory begins.
-        self.dot.append(scratch.mul_(g).sum())
+        self.dot.append(scratch.mul_(gradient).sum())
 
     def parts(self) -> list[tuple[str, Tensor]]:
         """The sums as vectors by name, for the mailbox."""
         return [
             ("cosine_dot", torch.stack(self.dot)),
             ("cosine_moment", torch.stack(self.moment)),
-            ("cosine_gradient", torch.stack(self.gradient)),
         ]
 
 

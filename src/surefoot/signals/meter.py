@@ -23,8 +23,12 @@ PER_PARAMETER = (
     "adam_rms",
     "eps_share",
     "grad_cosine",
+    "second_moment_lag",
+    "adam_update_rms",
+    "update_bimodality",
+    "update_large_share",
 )
-"""Signals that have one value for each trainable parameter; the last five are sampled."""
+"""Signals that have one value for each trainable parameter; all but the first two are sampled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

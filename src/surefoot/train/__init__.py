@@ -11,6 +11,7 @@
 """
 
 from surefoot.train.asked import require_same
+from surefoot.train.build import build_step, start_weights
 from surefoot.train.evaluate import sample, validation_loss
 from surefoot.train.job import Job
 from surefoot.train.loop import Observer, Outcome, train
@@ -33,6 +34,7 @@ __all__ = [
     "TrainState",
     "TrainStep",
     "adopt",
+    "build_step",
     "create",
     "finished_at",
     "flops_per_token",
@@ -45,6 +47,7 @@ __all__ = [
     "resume",
     "sample",
     "shown_batch",
+    "start_weights",
     "train",
     "validation_loss",
 ]

@@ -1,25 +1,18 @@
 """Build everything a run needs from its recipe, and take up the state where it has one."""
 
-import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-import torch
 
 from surefoot import runs
 from surefoot.checkpoint import CheckpointStore
 from surefoot.data import BatchRamp, Corpus
 from surefoot.errors import CheckpointError
-from surefoot.init import initialise
-from surefoot.model import Decoder
-from surefoot.optim import LossScaler, build_optimizer
 from surefoot.recipe import Recipe, require_fits
 from surefoot.records import Source
-from surefoot.signals import Meter
+from surefoot.train.build import build_step, start_weights
 from surefoot.train.custody import Custody
 from surefoot.train.feed import Say, corpus_of_run, keep_tokenizer, prepare_corpus, recorded
 from surefoot.train.job import Job
-from surefoot.train.pretrained import weights
 from surefoot.train.ranks import Ranks
 from surefoot.train.state import TrainState
 from surefoot.train.step import TrainStep
@@ -45,8 +38,8 @@ def create(
     recipe = recipe.resolved()
     require_fits(recipe, cpu=ranks.device.type == "cpu", ranks=ranks.world)
     corpus = prepare_corpus(recipe, ranks, say)
-    step = _build(recipe, ranks)
-    _initialise(step.model, recipe)
+    step = build_step(recipe, ranks)
+    start_weights(step.model, recipe)
     spec = recorded(recipe.to_spec(sources), corpus)
     writer = None
     if ranks.is_main:
@@ -81,13 +74,13 @@ def resume(folder: Path, ranks: Ranks, say: Say, *, warn: Say | None = None) -> 
     spec = runs.read_spec(folder)
     recipe = Recipe.from_spec(spec)
     corpus = corpus_of_run(folder, spec, recipe, ranks, say)
-    step = _build(recipe, ranks)
+    step = build_step(recipe, ranks)
     store = _store(recipe, folder, ranks)
     damaged: list[str] = []
     at = store.resumable(report=damaged.append)
     if at is None:
         _require_unsaved(folder, damaged)
-        _initialise(step.model, recipe)
+        start_weights(step.model, recipe)
     writer = None
     if ranks.is_main:
         writer = runs.RunWriter.resume(folder, at or 0, step.meter.places, problems=damaged)
@@ -134,45 +127,6 @@ def _compare_environment(writer: runs.RunWriter, ranks: Ranks, warn: Say) -> Non
             f"{', '.join(changed)} differ from when the run was started: it goes on, but not bit "
             "for bit as it would have"
         )
-
-
-def _initialise(model: Decoder, recipe: Recipe) -> None:
-    if recipe.init.pretrained is not None:
-        model.load_state_dict(dict(weights(recipe.init.pretrained)))
-        return
-    a = recipe.architecture
-    initialise(model, model.roles(), recipe.init, width=a.width, layers=a.layers, seed=recipe.seed)
-
-
-def _build(recipe: Recipe, ranks: Ranks) -> TrainStep:
-    if recipe.training.threads is not None:
-        torch.set_num_threads(recipe.training.threads)
-    random.seed(recipe.seed)
-    torch.manual_seed(recipe.seed)
-    model = Decoder(recipe.architecture).to(ranks.device)
-    optimizer = build_optimizer(model, recipe.optimizer)
-    meter = Meter(
-        model, optimizer, sample_every=recipe.signals.sample_every, process_group=ranks.group
-    )
-    wrapped = ranks.wrap(model)
-    if recipe.training.compile:
-        wrapped = torch.compile(wrapped)  # type: ignore[assignment]
-    scaler = None
-    if recipe.precision.compute == "fp16":
-        scaler = LossScaler(recipe.precision.initial_loss_scale, device=ranks.device)
-    return TrainStep(
-        model=model,
-        wrapped=wrapped,
-        optimizer=optimizer,
-        meter=meter,
-        ranks=ranks,
-        micro_size=recipe.batch.micro_size or recipe.batch.global_size,
-        clip_norm=recipe.optimizer.clip_norm,
-        z_loss_weight=recipe.loss.z_loss_weight,
-        precision=recipe.precision.compute,
-        scaler=scaler,
-        attention_sequences=recipe.signals.attention_sequences,
-    )
 
 
 def _store(recipe: Recipe, folder: Path, ranks: Ranks) -> CheckpointStore:

@@ -1,0 +1,81 @@
+"""What a parameter is for, the names of these roles, and the check that a map of them is complete."""
+
+import re
+from collections.abc import Mapping
+
+from torch import nn
+
+from surefoot.errors import UsageError, nearest
+
+ROLES = {
+    "embedding": "input embedding, also where the head is tied to it",
+    "position": "table of learned positions, added to the embedding",
+    "attention_in": "query, key and value matrices",
+    "attention_value": "value matrix, where it is told apart from those of queries and keys",
+    "attention_out": "output matrix of attention, written to the residual stream",
+    "feed_forward_in": "gate and up matrices",
+    "feed_forward_out": "down matrix, written to the residual stream",
+    "router": "matrix that sends tokens to experts",
+    "head": "output matrix onto the vocabulary",
+    "norm": "gain of a normalisation: 1",
+    "norm_offset": "gain of a normalisation that multiplies by 1 + gain, as Gemma's do: 0",
+    "bias": "offset of a layer or a normalisation: 0",
+    "scale": "trained factor (LayerScale, of a re-parameterised matrix): as its module made it",
+}
+
+CONSTANT = {"norm": 1.0, "norm_offset": 0.0, "bias": 0.0}
+"""What every method sets these roles to, unless it says otherwise."""
+
+DRAWN = tuple(role for role in ROLES if role not in CONSTANT and role != "scale")
+"""Roles of tensors that are drawn."""
+
+_REPARAMETRISED = re.compile(r"(.*?)parametrizations\.([^.]+)\.(original\d*|\d+\..*)")
+
+
+def plain_name(name: str) -> str:
+    """The name a parameter has, or had before ``torch.nn.utils.parametrize`` wrapped it.
+
+    ``a.parametrizations.weight.original`` is ``a.weight``; other names are returned as they are,
+    also those of the tensors that a parametrization itself trains.
+    """
+    found = _REPARAMETRISED.fullmatch(name)
+    if found is None or not found[3].startswith("original"):
+        return name
+    return found[1] + found[2]
+
+
+def is_of_parametrization(name: str) -> bool:
+    """Whether a parameter belongs to a parametrization and is not the tensor it acts on."""
+    found = _REPARAMETRISED.fullmatch(name)
+    return found is not None and not found[3].startswith("original")
+
+
+def require_complete(model: nn.Module, roles: Mapping[str, str]) -> None:
+    """Refuse a map that misses a parameter, names what is none, or uses an unknown role.
+
+    Raises:
+        UsageError: that names the parameter.
+    """
+    parameters = dict(model.named_parameters())
+    for name, parameter in parameters.items():
+        if name not in roles:
+            raise UsageError(
+                f"parameter {name!r} of shape {tuple(parameter.shape)} has no role: add it to "
+                f"`roles` as one of {', '.join(ROLES)}"
+            )
+    for name, role in roles.items():
+        if name not in parameters:
+            hint = nearest(name, list(parameters))
+            raise UsageError(f"roles names {name!r}, which is no parameter of the model{hint}")
+        require_role(role, f"parameter {name!r}")
+
+
+def require_role(role: str, of: str) -> None:
+    """Refuse a word that is no role.
+
+    Raises:
+        UsageError: with the nearest role.
+    """
+    if role not in ROLES:
+        hint = nearest(role, list(ROLES))
+        raise UsageError(f"unknown role {role!r} of {of}{hint}; known: {', '.join(ROLES)}")
