@@ -10,7 +10,8 @@ from surefoot.recipe.load import _step_into
 
 ARCHITECTURE = (
     "layers, width, heads, kv_heads, ff_width, vocab_size, sequence_length, norm, norm_eps, "
-    "activation, rope_theta, tied_embeddings, qk_norm, embedding_scale, head_scale"
+    "activation, rope_theta, tied_embeddings, norm_placement, residual_scale, layer_scale, qk_norm "
+    "and 14 more (docs/reference/recipe.md)"
 )
 
 # (what is replaced, by what, the message behind "recipe.toml:").
@@ -402,7 +403,9 @@ SETTINGS = [
     (
         "optimizer={lr=1}",
         "unknown key 'optimizer.lr'; known in [optimizer]: name, learning_rate, "
-        "beta1, beta2, eps, weight_decay, decay_embeddings, clip_norm (and 1 more)",
+        "beta1, beta2, eps, weight_decay, independent_decay, decay_embeddings, momentum, "
+        "update_clip, reset_every, reset_warmup, element_clip, clip, clip_norm, clip_z and 7 more "
+        "(docs/reference/recipe.md) (and 1 more)",
     ),
     ("optimizer=5", "optimizer = 5: expected a table"),
     ("seed=-1", "seed = -1: expected a whole number >= 0"),

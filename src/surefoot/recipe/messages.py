@@ -11,6 +11,7 @@ from surefoot.errors import nearest
 from surefoot.recipe.kinds import LARGEST, as_toml, expected, section_in
 from surefoot.recipe.words import short
 
+_LISTED = 16
 _SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 
 
@@ -71,8 +72,15 @@ def unknown_key(model: type[BaseModel], path: str) -> str:
         hint = f" (did you mean {same[0]!r}?)"
     if not hint:
         place = f"in [{parent}]" if known and parent else "at the top"
-        hint = f"; known {place}: {', '.join(known or fields_of(model, ''))}"
+        hint = f"; known {place}: {_listed(known or fields_of(model, ''))}"
     return f"unknown key {short(path)!r}{hint}"
+
+
+def _listed(names: list[str]) -> str:
+    """Names, those of a long section cut short: nobody reads a page of them in an error."""
+    if len(names) <= _LISTED:
+        return ", ".join(names)
+    return f"{', '.join(names[:_LISTED])} and {len(names) - _LISTED} more (docs/reference/recipe.md)"
 
 
 def _sentence(problem: Any, path: str, field: FieldInfo | None, model: type[BaseModel]) -> str:
