@@ -211,8 +211,8 @@ def summarise(
     """Plain numbers of a finished run.
 
     ``diverged``: not finite, or worse than at the start. ``spikes``: incidents that surefoot's
-    detector of loss and gradient norm found, with their onsets; ``largest_spike``: largest excess of
-    a step's loss, nats, over the median of the 31 before it, after the warm-up.
+    detector of loss and gradient norm found, with their onsets; ``largest_spike``: largest excess
+    of a step's loss, nats, over the median of the 31 before it, after the warm-up.
     """
     x = np.array(losses)
     last = float(np.mean(x[-30:]))

@@ -129,7 +129,8 @@ def remedies(seed: int, *, quick: bool) -> Iterator[Cell]:
                 continue
             yield Cell(
                 experiment="remedies", variant=f"{setup}: {name}", seed=seed, warmup=60,
-                steps=110 if quick else 600 if setup == "bad batches" else 1600, settings=settings | remedy, **rest,
+                steps=110 if quick else 600 if setup == "bad batches" else 1600,
+                settings=settings | remedy, **rest,
             )  # fmt: skip
 
 
