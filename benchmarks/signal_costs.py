@@ -1,10 +1,18 @@
 """What does each group of signals cost, in milliseconds? A table of train_speed.py, or alone.
 
-python benchmarks/signal_costs.py
+    OMP_NUM_THREADS=1 python benchmarks/signal_costs.py     # two minutes
+
+Alone it prints a second table too: a whole training step at which the signals of Adam's state are
+measured, over one at which they are not, step by step in turn, so that other work on the machine
+meets both. "Over a run" is what is left of it at one sampled step in ``sample_every``.
 """
 
+import os
+import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
 from itertools import count
 from statistics import median
 
@@ -15,6 +23,7 @@ from train_sides import Surefoot, recipe_of
 
 from surefoot.model import loss_sums
 from surefoot.model.attention import largest_logit
+from surefoot.signals.distribution import UpdateSums
 
 
 def clock(work: Callable[[], object], repeats: int, prepare: Callable[[], object] = int) -> float:
@@ -26,6 +35,18 @@ def clock(work: Callable[[], object], repeats: int, prepare: Callable[[], object
         work()
         times.append(time.perf_counter() - start)
     return median(times[1:]) * 1e3
+
+
+@contextmanager
+def without_distribution() -> Iterator[None]:
+    """Leave out the sums of which update_bimodality and its like are made."""
+    add, parts = UpdateSums.add, UpdateSums.parts
+    UpdateSums.add = lambda self, update, limit, scratch: None  # type: ignore[method-assign]
+    UpdateSums.parts = lambda self: []  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        UpdateSums.add, UpdateSums.parts = add, parts  # type: ignore[method-assign]
 
 
 def costs(shape: str, repeats: int) -> list[str]:
@@ -94,9 +115,17 @@ def costs(shape: str, repeats: int) -> list[str]:
             lambda: meter.after_update(step), repeats, prepare=lambda: meter.before_update(step)
         )
 
-    state = after_update(every) - after_update(every + 1)
+    usual, state = after_update(every + 1), after_update(every)
+    with without_distribution():
+        less = after_update(every)
     rows += [
-        ("update_rms, update_ratio, adam_rms, eps_share", state, every),
+        (
+            "of Adam's state: update_rms, update_ratio, adam_rms, eps_share, grad_cosine, "
+            "second_moment_lag",
+            less - usual,
+            every,
+        ),
+        ("and adam_update_rms, update_bimodality, update_large_share", state - less, every),
         ("attention_logit_max", clock(attention, repeats), every),
         ("for scale: fused AdamW", clock(optimizer.step, repeats), 0),
     ]
@@ -116,6 +145,43 @@ def costs(shape: str, repeats: int) -> list[str]:
     ]
 
 
-if __name__ == "__main__":
+def sampled_steps(shape: str, pairs: int) -> str:
+    """A row of the second table."""
+    recipe = recipe_of(shape)
+    side = Surefoot(recipe)
+    times: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(2 * pairs + 4):
+        sampled = number % 2 == 1
+        start = time.process_time()
+        side.step(sampled)
+        if number >= 4:
+            times[sampled].append((time.process_time() - start) * 1e3)
+    usual, more = median(times[False]), median(times[True])
+    ratio = median(b / a for a, b in zip(times[False], times[True], strict=True))
+    size = sum(p.numel() for p in side.train_step.model.parameters())
+    tokens = side.batch[:, 1:].numel()
+    return (
+        f"| {size / 1e6:.2f} M | {tokens} | {usual:.2f} | {more:.2f} | {ratio:.3f} | "
+        f"{(ratio - 1) / recipe.signals.sample_every:.2%} |"
+    )
+
+
+def main() -> None:
     torch.manual_seed(0)
+    print(f"# Cost of the signals, {date.today()}\n")
+    print(
+        f"torch {torch.__version__}, Python {platform.python_version()}, {torch.get_num_threads()} "
+        f"thread(s), {os.cpu_count()} cores; load average {os.getloadavg()[0]:.1f}.\n"
+    )
+    print("### A sampled step over a usual one\n")
+    print("Processor time of surefoot's own step, attention logits, record and journal included.\n")
+    print("| parameters | tokens | usual ms | sampled ms | ratio | over a run |")
+    print("| ---: | ---: | ---: | ---: | ---: | ---: |")
+    for shape, pairs in (("tiny", 100), ("1m", 12), ("27m", 5)):
+        print(sampled_steps(shape, pairs))
+    print()
     print("\n".join(costs("27m", 15)))
+
+
+if __name__ == "__main__":
+    main()

@@ -92,7 +92,27 @@ def _log(number: str, name: str, title: str) -> Code:
     )
 
 
+def _ini(number: str, name: str, severity: Severity, title: str) -> Code:
+    return Code(
+        code=f"INI{number}",
+        name=name,
+        severity=severity,
+        since="0.1.0",
+        text=f"probe/docs/INI{number}.md",
+        title=title,
+    )
+
+
 _ALL = (
+    _ini("001", "sub-layers-too-large", "warning", "sub-layers outgrow even a shortcut of 1"),
+    _ini("002", "shortcut-too-small", "warning", "the shortcut is small beside the sub-layers"),
+    _ini("003", "gradient-grows-down", "warning", "gradients grow toward the lower layers"),
+    _ini("004", "head-too-sure", "warning", "the first loss is above that of a uniform guess"),
+    _ini("005", "attention-collapsed", "warning", "attention starts nearly one-hot"),
+    _ini("006", "table-barely-moves", "warning", "a table stays nearly as it was drawn"),
+    _ini("007", "rope-and-length", "info", "rotary positions do not fit the sequence length"),
+    _ini("008", "gradient-vanishes-down", "warning", "gradients vanish toward the lower layers"),
+    _ini("009", "start-not-finite", "error", "the first loss or gradient is NaN or infinite"),
     _spk("000", "incident-open", "warning", "the loss has left its trend; the outcome is open"),
     _spk("001", "spike-recovered", "info", "the loss spiked and came back"),
     _spk("002", "level-shift", "error", "the loss settled on a new, higher level"),

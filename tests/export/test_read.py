@@ -21,6 +21,12 @@ BASE = {
     "apertus": {"activation": "gelu", "qk_norm": True},
     "stablelm": {"norm": "layernorm"},
     "starcoder2": {"norm": "layernorm", "activation": "gelu"},
+    "olmo2": {"norm_placement": "reordered", "qk_norm": True, "qk_norm_over": "width"},
+    "gemma2": {"norm_placement": "sandwich"},
+    "gemma3_text": {"norm_placement": "sandwich", "qk_norm": True},
+    "mixtral": {"experts": 3},
+    "qwen3_moe": {"experts": 3, "qk_norm": True},
+    "olmoe": {"experts": 3, "qk_norm": True, "qk_norm_over": "width"},
 }
 
 
@@ -89,6 +95,19 @@ def refused(folder, *parts):
         ("starcoder2", {"use_bias": ...}, "use_bias = True"),
         ("starcoder2", {"sliding_window": 4096}, "sliding_window = 4096"),
         ("starcoder2", {"hidden_act": "gelu_pytorch_tanh"}, "hidden_act"),
+        ("olmo2", {"rope_scaling": {"rope_type": "yarn"}}, "'yarn'"),
+        ("gemma2", {"layer_types": ...}, "layer_types"),
+        ("gemma2", {"hidden_activation": ...}, "hidden_activation = 'gelu_pytorch_tanh'"),
+        ("gemma2", {"query_pre_attn_scalar": 144}, "query_pre_attn_scalar = 144: expected the"),
+        ("gemma3_text", {"attn_logit_softcapping": 50.0}, "attn_logit_softcapping = 50.0"),
+        ("gemma3_text", {"use_bidirectional_attention": True}, "use_bidirectional_attention"),
+        ("gemma3_text", {"rope_parameters": {"full_attention": {"rope_type": "linear"}}}, "linear"),
+        ("mixtral", {"sliding_window": 4096}, "sliding_window = 4096"),
+        ("mixtral", {"num_experts_per_tok": 4}, "num_experts_per_tok = 4 exceeds the number"),
+        ("mixtral", {"num_local_experts": 2}, "gate.weight has shape (3, 32)"),
+        ("qwen3_moe", {"norm_topk_prob": ...}, "norm_topk_prob = False (only True)"),
+        ("qwen3_moe", {"mlp_only_layers": [1]}, "mlp_only_layers = [1]"),
+        ("olmoe", {"clip_qkv": 8.0}, "clip_qkv = 8.0"),
         ("llama", {"model_type": "gpt2"}, "model_type = 'gpt2': expected one of llama, qwen3"),
         ("llama", {"model_type": ...}, "model_type = None"),
         ("llama", {"hidden_size": ...}, "'hidden_size' is missing"),
@@ -164,8 +183,10 @@ def test_defaults_are_those_of_the_library(kind):
         if key == "rope_parameters":
             assert config.rope_parameters["rope_type"] == value["rope_type"]
         elif key in ("rope_theta", "partial_rotary_factor"):
-            default = config.rope_parameters[key]
-            assert default == value
+            rope = config.rope_parameters
+            assert (rope["full_attention"] if family.rope_by_layer else rope)[key] == value
+        elif key == "layer_types":
+            assert set(config.layer_types) == set(value)
         else:
             assert getattr(config, key) == value, key
     for key in ("num_key_value_heads", "tie_word_embeddings"):

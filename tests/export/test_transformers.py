@@ -1,5 +1,7 @@
 """The exported folder, loaded by the transformers library itself."""
 
+import shutil
+
 import pytest
 import torch
 
@@ -9,12 +11,18 @@ from surefoot.model import Decoder, generate
 transformers = pytest.importorskip("transformers", reason="the extra 'hf' is not installed")
 
 CLASSES = {
-    ("rmsnorm", "swiglu", False): "LlamaForCausalLM",
-    ("rmsnorm", "swiglu", True): "Qwen3ForCausalLM",
-    ("rmsnorm", "gelu", False): "ArceeForCausalLM",
-    ("rmsnorm", "gelu", True): "ApertusForCausalLM",
-    ("layernorm", "swiglu", False): "StableLmForCausalLM",
-    ("layernorm", "gelu", False): "Starcoder2ForCausalLM",
+    "LlamaForCausalLM": {"qk_norm": False},
+    "Qwen3ForCausalLM": {},
+    "ArceeForCausalLM": {"activation": "gelu", "qk_norm": False},
+    "ApertusForCausalLM": {"activation": "gelu"},
+    "StableLmForCausalLM": {"norm": "layernorm", "qk_norm": False},
+    "Starcoder2ForCausalLM": {"norm": "layernorm", "activation": "gelu", "qk_norm": False},
+    "Olmo2ForCausalLM": {"norm_placement": "reordered", "qk_norm_over": "width"},
+    "Gemma2ForCausalLM": {"norm_placement": "sandwich", "qk_norm": False},
+    "Gemma3ForCausalLM": {"norm_placement": "peri"},
+    "MixtralForCausalLM": {"qk_norm": False, "experts": 4},
+    "Qwen3MoeForCausalLM": {"experts": 4, "experts_per_token": 3},
+    "OlmoeForCausalLM": {"experts": 3, "qk_norm_over": "width", "expert_capacity": 0.5},
 }
 VARIANTS = [
     {},
@@ -23,7 +31,7 @@ VARIANTS = [
     {"tied_embeddings": True, "head_scale": 1.0},
     {"tied_embeddings": True, "head_scale": 3.0, "embedding_scale": 3.0},
     {"tied_embeddings": True, "embedding_scale": "sqrt_width", "head_scale": 0.5},
-    {"embedding_scale": "sqrt_width", "head_scale": 2.0, "kv_heads": 1, "ff_width": 50},
+    {"embedding_scale": "sqrt_width", "head_scale": 2.0, "kv_heads": 1, "ff_width": 52},
 ]
 
 
@@ -33,18 +41,26 @@ def _offline(monkeypatch):
 
 
 # Every variant on one class, and on the others those that bear on norms, names and folding.
-QWEN3 = ("rmsnorm", "swiglu", True)
-MATRIX = [(QWEN3, variant) for variant in VARIANTS]
-MATRIX += [(kind, VARIANTS[i]) for kind in CLASSES if kind != QWEN3 for i in (1, 5, 6)]
+MATRIX = [("Qwen3ForCausalLM", variant) for variant in VARIANTS]
+MATRIX += [(name, VARIANTS[i]) for name in CLASSES if name != "Qwen3ForCausalLM" for i in (1, 5, 6)]
+MATRIX += [
+    ("Gemma2ForCausalLM", {"attention_softcap": 1.5, "logit_softcap": 3.0}),
+    ("Gemma2ForCausalLM", {"logit_softcap": 3.0, "tied_embeddings": True, "layer_scale": 0.4,
+                           "embedding_scale": "sqrt_width", "head_scale": 1.0}),
+    ("Gemma3ForCausalLM", {"logit_softcap": 3.0, "norm_placement": "sandwich"}),
+    ("LlamaForCausalLM", {"sigma_reparam": True, "layer_scale": 0.4, "attention_scale": "mup",
+                          "query_key_layer_scaling": True, "embedding_norm": True}),
+    ("Olmo2ForCausalLM", {"layer_scale": 0.4, "attention_scale": 0.9, "sigma_reparam": True}),
+    ("MixtralForCausalLM", {"layer_scale": 0.4, "sigma_reparam": True}),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "variant"), MATRIX, ids=str)
-def test_logits_there_and_back(kind, variant, make_model, tokenizer_path, end_of_text, tmp_path):
-    norm, activation, qk_norm = kind
-    model = make_model(norm=norm, activation=activation, qk_norm=qk_norm, **variant)
+@pytest.mark.parametrize(("name", "variant"), MATRIX, ids=str)
+def test_logits_there_and_back(name, variant, make_model, tokenizer_path, end_of_text, tmp_path):
+    model = make_model(**(CLASSES[name] | variant)).eval()
     folder = to_transformers(model, tokenizer_path, tmp_path / "out", end_of_text)
     loaded = transformers.AutoModelForCausalLM.from_pretrained(folder)
-    assert type(loaded).__name__ == CLASSES[kind]
+    assert type(loaded).__name__ == name
     assert loaded.dtype == torch.float32
     tokens = torch.randint(300, (3, 32), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
@@ -53,14 +69,31 @@ def test_logits_there_and_back(kind, variant, make_model, tokenizer_path, end_of
 
     architecture, state, path = from_transformers(folder)
     assert path.read_bytes() == tokenizer_path.read_bytes()
-    scales = model.architecture.input_factor, model.architecture.output_factor
+    scales = [model.architecture.input_factor, model.architecture.output_factor]
+    if name.startswith("Gemma"):
+        scales[0] /= 32**0.5
+    normed = model.embedding_norm is not None
     assert architecture.tied_embeddings == (
-        model.architecture.tied_embeddings and scales[0] == scales[1]
+        model.architecture.tied_embeddings and scales[0] == scales[1] and not normed
     )
-    again = Decoder(architecture)
+    again = Decoder(architecture).eval()
     again.load_state_dict(state)
     with torch.no_grad():
         torch.testing.assert_close(again(tokens), expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_what_the_library_saves_is_read(name, make_model, tokenizer_path, end_of_text, tmp_path):
+    model = make_model(**CLASSES[name]).eval()
+    folder = to_transformers(model, tokenizer_path, tmp_path / "out", end_of_text)
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    loaded.save_pretrained(tmp_path / "saved")
+    shutil.copy(tokenizer_path, tmp_path / "saved" / "tokenizer.json")
+    architecture, state, _ = from_transformers(tmp_path / "saved")
+    ours = from_transformers(folder)
+    assert architecture == ours[0]
+    assert state.keys() == ours[1].keys()
+    assert all(torch.equal(tensor, state[name]) for name, tensor in ours[1].items())
 
 
 def test_generation_is_the_same(make_model, tokenizer_path, end_of_text, tmp_path):

@@ -34,10 +34,53 @@ def test_files_and_permissions(make_model, tokenizer_path, end_of_text, tmp_path
     assert config["rope_theta"] == config["rope_parameters"]["rope_theta"] == 10000.0
 
 
-def test_layer_norm_with_qk_norm_has_no_class(make_model, tokenizer_path, end_of_text, tmp_path):
-    model = make_model(norm="layernorm", qk_norm=True)
-    with pytest.raises(UsageError, match=r"architecture\.qk_norm = true.*layernorm.*cannot be"):
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        (
+            {"norm": "layernorm"},
+            ['of Qwen3ForCausalLM, architecture.norm = "layernorm" (there "rmsnorm")',
+             "of StableLmForCausalLM, architecture.qk_norm = true (there false)"],
+        ),
+        (
+            {"norm_placement": "deepnorm"},
+            ['of Qwen3ForCausalLM, architecture.norm_placement = "deepnorm" (there "pre")'],
+        ),
+        (
+            {"attention_softcap": 20.0, "qk_norm": False},
+            ["of LlamaForCausalLM, architecture.attention_softcap = 20.0 (there none)",
+             'of Gemma2ForCausalLM, architecture.norm_placement = "pre" (there "sandwich")'],
+        ),
+        (
+            {"norm_placement": "peri", "attention_softcap": 20.0},
+            ["of Gemma2ForCausalLM, architecture.qk_norm = true (there false)",
+             "of Gemma3ForCausalLM, architecture.attention_softcap = 20.0 (there none)"],
+        ),
+        (
+            {"experts": 3, "activation": "gelu"},
+            ['of Qwen3MoeForCausalLM, architecture.activation = "gelu" (there "swiglu")',
+             "of ApertusForCausalLM, architecture.experts = 3 (there none)"],
+        ),
+        (
+            {"norm_placement": "b2t", "norm": "layernorm", "experts": 3, "qk_norm": False},
+            ['architecture.norm_placement = "b2t" (there "pre") and architecture.experts = 3'],
+        ),
+        (
+            {"qk_norm_over": "width"},
+            ['of Qwen3ForCausalLM, architecture.qk_norm_over = "width" (there "head")',
+             'of Olmo2ForCausalLM, architecture.norm_placement = "pre" (there "reordered")'],
+        ),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_no_class_computes_is_named(
+    changes, named, make_model, tokenizer_path, end_of_text, tmp_path
+):
+    model = make_model(**changes)
+    with pytest.raises(UsageError, match="cannot be exported") as caught:
         to_transformers(model, tokenizer_path, tmp_path / "out", end_of_text)
+    for part in named:
+        assert part in str(caught.value)
     assert not any(tmp_path.iterdir())
 
 

@@ -18,19 +18,58 @@ VARIANTS = [
     {"tied_embeddings": True, "norm": "layernorm"},
     {"embedding_scale": "sqrt_width", "head_scale": 0.3},
     {"tied_embeddings": True, "embedding_scale": 2.0, "head_scale": 0.3, "norm_eps": 0.1},
+    {"norm_placement": "post"},
+    {"norm_placement": "sandwich", "norm": "layernorm"},
+    {"norm_placement": "peri", "embedding_scale": "sqrt_width"},
+    {"norm_placement": "peri", "embedding_norm": True},
+    {"norm_placement": "reordered", "qk_norm_over": "width"},
+    {"norm_placement": "b2t"},
+    {"norm_placement": "deepnorm", "norm": "layernorm", "qk_norm": False},
+    {"norm_placement": "deepnorm", "residual_scale": 3.0},
+    {"norm_placement": "none", "layer_scale": 0.7},
+    {"layer_scale": 0.1},
+    {"layer_scale": 0.1, "norm_placement": "sandwich"},
+    {"layer_scale": 0.1, "norm_placement": "post"},
+    {"layer_scale": 0.1, "norm_placement": "reordered"},
+    {"qk_norm_over": "width", "kv_heads": 1},
+    {"attention_scale": "mup", "qk_norm": False},
+    {"attention_scale": 0.9, "attention_softcap": 1.5},
+    {"attention_softcap": 0.8, "kv_heads": 4, "qk_norm": False},
+    {"query_key_layer_scaling": True, "layers": 3},
+    {"logit_softcap": 2.0, "head_scale": 3.0},
+    {"logit_softcap": 2.0, "tied_embeddings": True, "embedding_norm": True},
+    {"sigma_reparam": True},
+    {"sigma_reparam": True, "experts": 3, "norm_placement": "none", "layer_scale": 0.5},
+    {"experts": 4, "experts_per_token": 3, "activation": "gelu"},
 ]
 
 
-def reference(model: Decoder, tokens: torch.Tensor) -> tuple[torch.Tensor, list[float]]:
-    """Logits and the largest attention logit per layer, position by position, in float64."""
-    a = model.architecture
+def weights(model: Decoder) -> dict[str, torch.Tensor]:
+    """In float64, re-parameterised ones worked out by a full decomposition."""
     w = {name: p.detach().double() for name, p in model.named_parameters()}
-    half = a.head_size // 2
+    for name in [name for name in w if name.endswith(".original")]:
+        gamma = w.pop(name.replace(".original", ".0.gamma"))
+        matrix = w.pop(name)
+        plain = name.replace("parametrizations.weight.original", "weight")
+        w[plain] = gamma * matrix / torch.linalg.svdvals(matrix)[0]
+    return w
 
-    def norm(x, gain, kind):
-        if kind == "layernorm":
-            x = x - x.mean(-1, keepdim=True)
+
+def reference(model: Decoder, tokens: torch.Tensor) -> tuple[torch.Tensor, list[list[float]]]:
+    """Logits and the largest attention logit per layer and head, token by token, in float64."""
+    a = model.architecture
+    w = weights(model)
+    half = a.head_size // 2
+    scale = {"auto": a.head_size**-0.5, "mup": 8 / a.head_size}.get(a.attention_scale)
+    scale = a.attention_scale if scale is None else scale
+
+    def rms(x, gain):
         return gain * x / torch.sqrt((x * x).mean(-1, keepdim=True) + a.norm_eps)
+
+    def norm(name, x):
+        if a.norm == "layernorm":
+            x = x - x.mean(-1, keepdim=True)
+        return rms(x, w[f"{name}.weight"])
 
     def turn(x, position):  # (D,), a complex number per pair (i, i + D/2)
         pairs = torch.complex(x[:half], x[half:])
@@ -39,25 +78,26 @@ def reference(model: Decoder, tokens: torch.Tensor) -> tuple[torch.Tensor, list[
         return torch.cat((turned.real, turned.imag))
 
     def attention(x, prefix, largest):  # (T, C)
+        q, k, v = (x @ w[f"{prefix}.{name}.weight"].T for name in ("wq", "wk", "wv"))
+        if a.qk_norm and a.qk_norm_over == "width":
+            q, k = rms(q, w[f"{prefix}.q_norm.weight"]), rms(k, w[f"{prefix}.k_norm.weight"])
+        q, k, v = (part.unflatten(1, (-1, a.head_size)) for part in (q, k, v))
+        if a.qk_norm and a.qk_norm_over == "head":
+            q, k = rms(q, w[f"{prefix}.q_norm.weight"]), rms(k, w[f"{prefix}.k_norm.weight"])
         out = torch.zeros(len(x), a.heads, a.head_size, dtype=torch.float64)
         for head in range(a.heads):
             shared = head * a.key_value_heads // a.heads
-            q, k, v = (
-                (x @ w[f"{prefix}.{name}.weight"].T)[:, n * a.head_size : (n + 1) * a.head_size]
-                for name, n in (("wq", head), ("wk", shared), ("wv", shared))
-            )
-            if a.qk_norm:
-                q = norm(q, w[f"{prefix}.q_norm.weight"], "rmsnorm")
-                k = norm(k, w[f"{prefix}.k_norm.weight"], "rmsnorm")
             for t in range(len(x)):
                 scores = torch.stack(
-                    [turn(q[t], t) @ turn(k[s], s) / math.sqrt(a.head_size) for s in range(t + 1)]
+                    [scale * turn(q[t, head], t) @ turn(k[s, shared], s) for s in range(t + 1)]
                 )
-                largest.append(scores.abs().max().item())
-                out[t, head] = torch.softmax(scores, 0) @ v[: t + 1]
+                largest[head] = max(largest[head], scores.abs().max().item())
+                if a.attention_softcap is not None:
+                    scores = a.attention_softcap * torch.tanh(scores / a.attention_softcap)
+                out[t, head] = torch.softmax(scores, 0) @ v[: t + 1, shared]
         return out.flatten(1) @ w[f"{prefix}.wo.weight"].T
 
-    def feed_forward(x, prefix):
+    def dense(x, prefix):
         up = x @ w[f"{prefix}.w3.weight"].T
         if a.activation == "gelu":
             hidden = up * 0.5 * (1 + torch.erf(up / math.sqrt(2)))
@@ -66,28 +106,96 @@ def reference(model: Decoder, tokens: torch.Tensor) -> tuple[torch.Tensor, list[
             hidden = gate / (1 + torch.exp(-gate)) * up
         return hidden @ w[f"{prefix}.w2.weight"].T
 
-    logits, largest = [], [[] for _ in range(a.layers)]
+    def feed_forward(x, prefix):
+        if a.experts is None:
+            return dense(x, prefix)
+        shares = torch.softmax(x @ w[f"{prefix}.router.weight"].T, -1)
+        for row in shares:  # only the largest stay
+            row[row < row.sort().values[-a.experts_per_token]] = 0
+        shares = shares / shares.sum(-1, keepdim=True)
+        return sum(shares[:, [i]] * dense(x, f"{prefix}.experts.{i}") for i in range(a.experts))
+
+    def block(x, p, largest):
+        alpha = (2 * a.layers) ** 0.25 if a.residual_scale == "auto" else a.residual_scale
+        scale_f = w.get(f"{p}.attention_layer_scale.weight", 1.0)
+        scale_g = w.get(f"{p}.feed_forward_layer_scale.weight", 1.0)
+
+        def f(x):
+            return attention(x, f"{p}.attention", largest)
+
+        def g(x):
+            return feed_forward(x, f"{p}.feed_forward")
+
+        def n(name, x):
+            return norm(f"{p}.{name}", x)
+
+        match a.norm_placement:
+            case "pre":
+                x = x + scale_f * f(n("attention_norm", x))
+                return x + scale_g * g(n("feed_forward_norm", x))
+            case "post":
+                x = n("attention_sum_norm", x + scale_f * f(x))
+                return n("feed_forward_sum_norm", x + scale_g * g(x))
+            case "sandwich" | "peri":
+                x = x + scale_f * n("attention_output_norm", f(n("attention_norm", x)))
+                return x + scale_g * n("feed_forward_output_norm", g(n("feed_forward_norm", x)))
+            case "reordered":
+                x = x + scale_f * n("attention_output_norm", f(x))
+                return x + scale_g * n("feed_forward_output_norm", g(x))
+            case "b2t":
+                u = n("attention_sum_norm", x + scale_f * f(x))
+                return n("feed_forward_sum_norm", x + (u + scale_g * g(u)))
+            case "deepnorm":
+                x = n("attention_sum_norm", alpha * x + scale_f * f(x))
+                return n("feed_forward_sum_norm", alpha * x + scale_g * g(x))
+            case "none":
+                x = x + scale_f * f(x)
+                return x + scale_g * g(x)
+
+    logits, largest = [], [[0.0] * a.heads for _ in range(a.layers)]
     for sequence in tokens:
-        x = w["embedding.weight"][sequence] * a.input_factor
+        x = w["embedding.weight"][sequence]
+        x = x * (math.sqrt(a.width) if a.embedding_scale == "sqrt_width" else a.embedding_scale)
+        if a.embedding_norm or a.norm_placement == "peri":
+            x = norm("embedding_norm", x)
         for i in range(a.layers):
-            p = f"layers.{i}"
-            x = x + attention(norm(x, w[f"{p}.attention_norm.weight"], a.norm),
-                              f"{p}.attention", largest[i])  # fmt: skip
-            x = x + feed_forward(norm(x, w[f"{p}.feed_forward_norm.weight"], a.norm),
-                                 f"{p}.feed_forward")  # fmt: skip
+            x = block(x, f"layers.{i}", largest[i])
+        if a.norm_placement in ("pre", "sandwich", "peri", "reordered"):
+            x = norm("norm", x)
         head = w["embedding.weight" if a.tied_embeddings else "head.weight"]
-        logits.append(norm(x, w["norm.weight"], a.norm) @ head.T * a.output_factor)
-    return torch.stack(logits), [max(values) for values in largest]
+        z = x @ head.T * a.output_factor
+        if a.logit_softcap is not None:
+            z = a.logit_softcap * torch.tanh(z / a.logit_softcap)
+        logits.append(z)
+    return torch.stack(logits), largest
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_against_reference(variant, make_model, tokens):
-    model = make_model(**variant)
-    expected, largest = reference(model, tokens[:2])
+    model = make_model(**variant).eval()
+    expected, largest = reference(model, tokens[:2, :12])
     with torch.no_grad(), model.measure_attention_logits(sequences=2):
-        got = model(tokens)
+        got = model(tokens[:, :12])
     torch.testing.assert_close(got[:2].double(), expected, rtol=0, atol=2e-4 * expected.std())
-    assert model.attention_logit_max.tolist() == pytest.approx(largest, rel=1e-5)
+    by_head = torch.tensor(largest)
+    torch.testing.assert_close(model.attention_head_logit_max, by_head, rtol=1e-5, atol=0)
+    torch.testing.assert_close(model.attention_logit_max, by_head.amax(1), rtol=1e-5, atol=0)
+    with torch.no_grad():
+        exact = model.double()(tokens[:2, :12])
+    # RoPE's tables are fp32 even so.
+    torch.testing.assert_close(exact, expected, rtol=0, atol=1e-6 * expected.std())
+
+
+@pytest.mark.parametrize("variant", VARIANTS[8:], ids=str)
+def test_no_switch_looks_ahead(variant, make_model, tokens):
+    model = make_model(**variant).eval()
+    changed = tokens.clone()
+    changed[:, 9] = (changed[:, 9] + 1) % 50
+    with torch.no_grad():
+        before, after = model(tokens), model(changed)
+    # Experts read their tokens in batches of another size.
+    torch.testing.assert_close(before[:, :9], after[:, :9], rtol=0, atol=1e-5 * before.std())
+    assert (before[:, 9] != after[:, 9]).any()
 
 
 def test_no_look_ahead(make_model, tokens):
@@ -107,7 +215,7 @@ def test_names_and_roles(make_model):
         "layers.0.attention_norm.weight": "norm",
         "layers.0.attention.wq.weight": "attention_in",
         "layers.0.attention.wk.weight": "attention_in",
-        "layers.0.attention.wv.weight": "attention_in",
+        "layers.0.attention.wv.weight": "attention_value",
         "layers.0.attention.wo.weight": "attention_out",
         "layers.0.attention.q_norm.weight": "norm",
         "layers.0.attention.k_norm.weight": "norm",
@@ -126,6 +234,50 @@ def test_names_and_roles(make_model):
         "layers.0.feed_forward.w1.weight",
     }
     assert set(tied.state_dict()) == set(tied.roles())  # nothing twice, no buffers
+
+
+def test_names_and_roles_of_the_switches(make_model):
+    roles = make_model(
+        layers=1, norm_placement="peri", layer_scale=0.1, experts=2, sigma_reparam=True
+    ).roles()
+    p, weight = "layers.0.", ".parametrizations.weight."
+    norms = [f"{p}{part}{kind}_norm.weight" for part in ("attention", "feed_forward")
+             for kind in ("", "_output")]  # fmt: skip
+    heads = [f"{p}attention.{name}_norm.weight" for name in "qk"]
+    assert {name for name, role in roles.items() if role == "norm"} == {
+        "embedding_norm.weight", "norm.weight", *norms, *heads
+    }  # fmt: skip
+    matrices = {
+        f"{p}attention.wq": "attention_in", f"{p}attention.wk": "attention_in",
+        f"{p}attention.wv": "attention_value", f"{p}attention.wo": "attention_out",
+        f"{p}feed_forward.router": "router",
+        **{f"{p}feed_forward.experts.{i}.{name}": f"feed_forward_{way}"
+           for i in range(2) for name, way in (("w1", "in"), ("w2", "out"), ("w3", "in"))},
+    }  # fmt: skip
+    scales = {f"{p}{part}_layer_scale.weight" for part in ("attention", "feed_forward")}
+    scales |= {f"{name}{weight}0.gamma" for name in matrices}
+    assert {name for name, role in roles.items() if role == "scale"} == scales
+    for name, role in matrices.items():
+        assert roles[f"{name}{weight}original"] == role
+    assert len(roles) == len(norms) + 4 + 2 * len(matrices) + 2 + 2
+
+
+@pytest.mark.parametrize(
+    ("placement", "per_block", "ends"),
+    [
+        ("pre", {"attention_norm", "feed_forward_norm"}, {"norm"}),
+        ("post", {"attention_sum_norm", "feed_forward_sum_norm"}, set()),
+        ("b2t", {"attention_sum_norm", "feed_forward_sum_norm"}, set()),
+        ("deepnorm", {"attention_sum_norm", "feed_forward_sum_norm"}, set()),
+        ("reordered", {"attention_output_norm", "feed_forward_output_norm"}, {"norm"}),
+        ("none", set(), set()),
+    ],
+)
+def test_norms_of_each_placement(placement, per_block, ends, make_model):
+    # A final norm only where the stream behind the last block has none.
+    names = make_model(layers=1, norm_placement=placement, qk_norm=False).state_dict()
+    found = {name.removesuffix(".weight") for name in names if "norm" in name}
+    assert found == {f"layers.0.{name}" for name in per_block} | ends
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

@@ -14,7 +14,10 @@ from torch.optim import SGD, Adam, AdamW, NAdam, RAdam, RMSprop
 from surefoot.optim import guarded_step
 from surefoot.signals import Meter, parameters
 
-SAMPLED = ("adam_rms", "eps_share", "update_rms", "update_ratio")
+SAMPLED = (
+    "adam_rms", "eps_share", "second_moment_lag", "update_rms", "update_ratio", "adam_update_rms",
+    "update_bimodality", "update_large_share",
+)  # fmt: skip
 
 
 def _weights(model):
@@ -307,7 +310,9 @@ def test_optimizers_without_adams_moments_lack_the_sampled_signals(toy, backward
 def test_other_rules_with_adams_moments_lack_the_update(toy, backward, kind):
     optimizer = kind(toy.parameters(), lr=1e-2)
     record, *_ = _step(toy, optimizer, Meter(toy, optimizer, sample_every=1), 1, backward)
-    assert record.values.keys() == {"grad_norm", "param_norm", "adam_rms", "eps_share"}
+    assert record.values.keys() == {
+        "grad_norm", "param_norm", "adam_rms", "eps_share", "second_moment_lag",
+    }  # fmt: skip
     np.testing.assert_allclose(record.places["adam_rms"][1:], 1, rtol=1e-4)
 
 

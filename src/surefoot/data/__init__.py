@@ -22,7 +22,7 @@ from surefoot.data.dataset import Provenance, TokenDataset
 from surefoot.data.order import Located, SampleOrder
 from surefoot.data.permutation import Permutation
 from surefoot.data.prepare import prepare
-from surefoot.data.ramp import BatchRamp, rank_share
+from surefoot.data.ramp import BatchRamp, length_at, rank_share
 from surefoot.data.show import ShownSample, samples_of_step
 from surefoot.data.skips import Skips
 from surefoot.data.token_writer import TokenWriter
@@ -45,6 +45,7 @@ __all__ = [
     "Tokenizer",
     "baselines",
     "prepare",
+    "length_at",
     "rank_share",
     "samples_of_step",
 ]

@@ -45,6 +45,29 @@ class BatchRamp:
         return self._consumed[i] + (steps - self._steps[i]) * size
 
 
+LENGTH_MULTIPLE = 8
+"""Sequence lengths grow by as many tokens, so that matrix products keep an even shape."""
+
+
+def length_at(batch: Batch, full: int, step: int) -> int:
+    """Tokens of a training sequence at a step: a sequence-length warm-up, or ``full``.
+
+    From ``length_from`` at step 1 linearly to ``full`` after ``length_steps``, rounded down to
+    multiples of 8 (never below ``length_from``). Long sequences at the start are what makes Adam's
+    second moment extreme. Source: Li et al. 2021, 2108.06084; their pacing is not restated here.
+
+    Args:
+        batch: ``length_from`` and ``length_steps``; None = no warm-up.
+        full: tokens of a sequence as the data has them.
+        step: counted from 1.
+    """
+    first, steps = batch.length_from, batch.length_steps
+    if first is None or steps is None or step > steps:
+        return full
+    grown = first + (full - first) * (step - 1) // steps
+    return max(first, grown // LENGTH_MULTIPLE * LENGTH_MULTIPLE)
+
+
 def rank_share(start: int, size: int, rank: int, world: int) -> range:
     """The positions that one rank takes of the batch ``start .. start + size - 1``.
 

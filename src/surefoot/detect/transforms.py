@@ -64,7 +64,27 @@ KINDS: dict[str, Kind] = {
     "grad_cosine": Kind(log=False, floor=0.05, prior=0.2, moved_by=_ALL),
     "load_balancing_loss": Kind(floor=0.03, moved_by=_ALL),
     "router_z_loss": Kind(floor=0.03, prior=0.5, moved_by=_ALL),
+    "router_logit_max": Kind(floor=0.04, moved_by=_ALL),
 }
+
+NOT_FOLLOWED = frozenset(
+    (
+        "second_moment_lag",
+        "adam_update_rms",
+        "update_bimodality",
+        "update_large_share",
+        "router_entropy",
+        "expert_load_max",
+        "tokens_dropped",
+    )
+)
+"""Signals of the catalogue that have no kind on purpose: recorded and drawn, never a reason to cry.
+
+Those of Adam tell what ``adam_rms``, ``eps_share``, ``grad_cosine`` and ``update_rms`` tell
+already, and at a small tensor nobody knows what is normal: a bias of 16 weights is two-sided by
+chance. Each would also raise the thresholds of all others, for they share one rate of false alarms.
+A router's entropy, load and drops are bounded, and move for long at the start of a healthy run.
+"""
 
 _SCALE_WORDS = frozenset(
     ("norm", "norms", "rms", "std", "logit", "logits", "activation", "activations", "gradnorm")

@@ -10,7 +10,8 @@
     model.load_state_dict(state)
 """
 
-from surefoot.export.families import FAMILIES, Family, family_of
+from surefoot.export.classes import FAMILIES
+from surefoot.export.families import Family, family_of
 from surefoot.export.read import from_transformers, read_config
 from surefoot.export.write import to_transformers
 

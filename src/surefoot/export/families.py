@@ -1,7 +1,6 @@
-"""Which transformers class computes exactly what an architecture computes, and under which names.
+"""Which transformers class computes exactly what a plain architecture computes.
 
-Every class below is pre-norm with rotate-half RoPE and grouped-query attention; they differ in the
-norm, the activation and QK-norm. LayerNorm with QK-norm (an RMSNorm per head) has no counterpart.
+The classes themselves are a table in :mod:`surefoot.export.classes`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,184 +10,148 @@ from typing import Any, Literal
 from surefoot.errors import UsageError
 from surefoot.recipe import Architecture
 
+_COMPUTES: Mapping[str, Any] = {
+    "norm": "rmsnorm",
+    "norm_placement": "pre",
+    "activation": "swiglu",
+    "qk_norm": False,
+    "qk_norm_over": "head",
+    "attention_softcap": None,
+    "logit_softcap": None,
+    "experts": None,
+}
+"""The fields that tell classes apart, with the value of a plain one. What else an architecture has
+is a size, or folded into the weights."""
+KEYS: Mapping[str, str] = {
+    "layers": "num_hidden_layers",
+    "width": "hidden_size",
+    "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads",
+    "ff_width": "intermediate_size",
+    "vocab_size": "vocab_size",
+    "sequence_length": "max_position_embeddings",
+}
+"""Sizes by the names that all classes have for them."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Family:
     """A transformers class.
 
     Attributes:
         model_type: its name in config.json.
         class_name: the class.
-        norm, activation, qk_norm: what it computes, in the words of a recipe.
-        eps_key: the setting that holds norm_eps.
+        computes: what it computes, in the words of a recipe, where that is not what a Llama does.
+        keys: field of an architecture -> setting of config.json that holds it, beside
+            :data:`KEYS`. A field that tells classes apart and has a setting may have any value,
+            but for ``experts``, which a class has or has not.
         modules: module name in a Decoder's block -> in the class's block.
         fixed: settings that must have this value for the class to compute just that.
         defaults: what the class assumes for a setting that config.json leaves out, where that is
             not the fixed value.
+        aliases: another name of a setting -> the setting, for what the library may have written.
+        embedding_scale: the factor that the class has behind its embedding.
+        gain_offset: what the class adds to the gains of its norms (Gemma: 1).
+        rope_by_layer: whether the rope_parameters are a table by the kind of attention.
     """
 
     model_type: str
     class_name: str
-    norm: Literal["rmsnorm", "layernorm"]
-    activation: Literal["swiglu", "gelu"]
-    qk_norm: bool
-    eps_key: str
+    computes: Mapping[str, Any] = field(default_factory=dict)
+    keys: Mapping[str, str]
     modules: Mapping[str, str]
     fixed: Mapping[str, Any]
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    embedding_scale: Literal["sqrt_width"] | float = 1.0
+    gain_offset: float = 0.0
+    rope_by_layer: bool = False
+
+    def conflicts(self, architecture: Architecture) -> Iterator[str]:
+        """The fields of a plain architecture that the class has not, each with what it has."""
+        computed = self.computed
+        for name in _COMPUTES:
+            got, there = getattr(architecture, name), computed[name]
+            if name == "qk_norm_over" and not (architecture.qk_norm and computed["qk_norm"]):
+                continue
+            if name == "experts":
+                if (got is None) == ("experts" in self.keys):
+                    there = "some" if got is None else "none"
+                    yield f"architecture.experts = {_word(got)} (there {there})"
+            elif name not in self.keys and got != there:
+                yield f"architecture.{name} = {_word(got)} (there {_word(there)})"
+
+    @property
+    def computed(self) -> dict[str, Any]:
+        """Every field that tells classes apart, with what the class has."""
+        return {**_COMPUTES, **self.computes}
+
+    @property
+    def all_keys(self) -> dict[str, str]:
+        """Field of an architecture -> setting of config.json."""
+        return {**KEYS, **self.keys}
 
     def names(self, architecture: Architecture) -> Iterator[tuple[str, str]]:
         """Pairs (parameter of a Decoder, tensor of the class); the head's only if it is untied."""
         yield "embedding.weight", "model.embed_tokens.weight"
         for layer in range(architecture.layers):
             for ours, theirs in self.modules.items():
-                yield f"layers.{layer}.{ours}.weight", f"model.layers.{layer}.{theirs}.weight"
+                for expert in range(architecture.experts or 0) if "{expert}" in ours else (0,):
+                    yield (
+                        f"layers.{layer}.{ours}.weight".replace("{expert}", str(expert)),
+                        f"model.layers.{layer}.{theirs}.weight".replace("{expert}", str(expert)),
+                    )
         yield "norm.weight", "model.norm.weight"
         if not architecture.tied_embeddings:
             yield "head.weight", "lm_head.weight"
 
+    def offset(self, ours: str) -> float:
+        """What the class adds to a parameter of a Decoder as it is stored."""
+        return self.gain_offset if ours.endswith("norm.weight") else 0.0
+
     def zeros(self, architecture: Architecture) -> Iterator[str]:
         """Tensors of the class that are zero in a Decoder: the biases of LayerNorm."""
-        if self.norm == "layernorm":
+        if self.computed["norm"] == "layernorm":
             for _, theirs in self.names(architecture):
                 if "norm." in theirs:
                     yield theirs.removesuffix("weight") + "bias"
 
 
-_ATTENTION = {
-    "attention.wq": "self_attn.q_proj",
-    "attention.wk": "self_attn.k_proj",
-    "attention.wv": "self_attn.v_proj",
-    "attention.wo": "self_attn.o_proj",
-}
-_QK_NORM = {"attention.q_norm": "self_attn.q_norm", "attention.k_norm": "self_attn.k_norm"}
-_NORMS = {"attention_norm": "input_layernorm", "feed_forward_norm": "post_attention_layernorm"}
-_GELU = {"feed_forward.w3": "mlp.up_proj", "feed_forward.w2": "mlp.down_proj"}
-_SWIGLU = {"feed_forward.w1": "mlp.gate_proj", **_GELU}
-_PLAIN = {"attention_bias": False, "attention_dropout": 0.0}
+def family_of(architecture: Architecture, families: tuple[Family, ...]) -> Family:
+    """The class that computes a plain architecture, the first if there are several.
 
-FAMILIES = (
-    Family(
-        model_type="llama",
-        class_name="LlamaForCausalLM",
-        norm="rmsnorm",
-        activation="swiglu",
-        qk_norm=False,
-        eps_key="rms_norm_eps",
-        modules=_ATTENTION | _NORMS | _SWIGLU,
-        fixed=_PLAIN | {"hidden_act": "silu", "mlp_bias": False},
-        defaults={"rms_norm_eps": 1e-6},
-    ),
-    Family(
-        model_type="qwen3",
-        class_name="Qwen3ForCausalLM",
-        norm="rmsnorm",
-        activation="swiglu",
-        qk_norm=True,
-        eps_key="rms_norm_eps",
-        modules=_ATTENTION | _QK_NORM | _NORMS | _SWIGLU,
-        fixed=_PLAIN | {"hidden_act": "silu", "use_sliding_window": False},
-        defaults={"rms_norm_eps": 1e-6, "head_dim": 128, "num_key_value_heads": 32},
-    ),
-    Family(
-        model_type="arcee",
-        class_name="ArceeForCausalLM",
-        norm="rmsnorm",
-        activation="gelu",
-        qk_norm=False,
-        eps_key="rms_norm_eps",
-        modules=_ATTENTION | _NORMS | _GELU,
-        fixed=_PLAIN | {"hidden_act": "gelu", "mlp_bias": False},
-        defaults={"rms_norm_eps": 1e-5, "hidden_act": "relu2"},
-    ),
-    Family(
-        model_type="apertus",
-        class_name="ApertusForCausalLM",
-        norm="rmsnorm",
-        activation="gelu",
-        qk_norm=True,
-        eps_key="rms_norm_eps",
-        modules=_ATTENTION
-        | _QK_NORM
-        | {"attention_norm": "attention_layernorm", "feed_forward_norm": "feedforward_layernorm"}
-        | _GELU,
-        fixed=_PLAIN | {"hidden_act": "gelu"},
-        defaults={
-            "rms_norm_eps": 1e-5,
-            "hidden_act": "xielu",
-            "rope_theta": 12e6,
-            "rope_parameters": {"rope_type": "llama3"},
-        },
-    ),
-    Family(
-        model_type="stablelm",
-        class_name="StableLmForCausalLM",
-        norm="layernorm",
-        activation="swiglu",
-        qk_norm=False,
-        eps_key="layer_norm_eps",
-        modules=_ATTENTION | _NORMS | _SWIGLU,
-        fixed={
-            "attention_dropout": 0.0,
-            "hidden_act": "silu",
-            "hidden_dropout": 0.0,
-            "partial_rotary_factor": 1.0,
-            "qk_layernorm": False,
-            "use_parallel_residual": False,
-            "use_qkv_bias": False,
-        },
-        defaults={
-            "layer_norm_eps": 1e-5,
-            "num_key_value_heads": 32,
-            "partial_rotary_factor": 0.25,
-        },
-    ),
-    Family(
-        model_type="starcoder2",
-        class_name="Starcoder2ForCausalLM",
-        norm="layernorm",
-        activation="gelu",
-        qk_norm=False,
-        eps_key="norm_epsilon",
-        modules=_ATTENTION
-        | _NORMS
-        | {"feed_forward.w3": "mlp.c_fc", "feed_forward.w2": "mlp.c_proj"},
-        fixed={
-            "attention_dropout": 0.0,
-            "embedding_dropout": 0.0,
-            "hidden_act": "gelu",
-            "residual_dropout": 0.0,
-            "sliding_window": None,
-            "use_bias": False,
-        },
-        defaults={
-            "norm_epsilon": 1e-5,
-            "hidden_act": "gelu_pytorch_tanh",
-            "num_key_value_heads": 2,
-            "tie_word_embeddings": True,
-            "use_bias": True,
-        },
-    ),
-)
+    Args:
+        architecture: as :func:`surefoot.model.folded_architecture` gives it.
+        families: what to choose from.
 
-
-def family_of(architecture: Architecture) -> Family:
-    """The class that represents an architecture; UsageError names the field that has none."""
-    a = architecture
-    for family in FAMILIES:
-        if (family.norm, family.activation, family.qk_norm) == (a.norm, a.activation, a.qk_norm):
-            return family
+    Raises:
+        UsageError: if none does; it names the nearest classes, and every field in their way.
+    """
+    conflicts = {family: list(family.conflicts(architecture)) for family in families}
+    fewest = min(map(len, conflicts.values()))
+    nearest = [family for family in families if len(conflicts[family]) == fewest]
+    if fewest == 0:
+        return nearest[0]
+    ways = "; ".join(
+        f"of {family.class_name}, {' and '.join(conflicts[family])}" for family in nearest[:3]
+    )
     raise UsageError(
-        f'architecture.qk_norm = true with architecture.norm = "{a.norm}": no transformers class '
-        "has RMSNorm on queries and keys beside LayerNorm, so this model cannot be exported; train "
-        'with architecture.norm = "rmsnorm" or architecture.qk_norm = false'
+        "no transformers class computes this model, so it cannot be exported. In the way of the "
+        f"nearest: {ways}"
     )
 
 
-def family_named(model_type: object) -> Family:
+def family_named(model_type: object, families: tuple[Family, ...]) -> Family:
     """The class of a config.json's model_type; UsageError lists those that can be read."""
-    for family in FAMILIES:
+    for family in families:
         if family.model_type == model_type:
             return family
-    known = ", ".join(family.model_type for family in FAMILIES)
+    known = ", ".join(family.model_type for family in families)
     raise UsageError(f"model_type = {model_type!r}: expected one of {known}")
+
+
+def _word(value: object) -> str:
+    """As a recipe spells it."""
+    if isinstance(value, str):
+        return f'"{value}"'
+    return {"None": "none", "True": "true", "False": "false"}.get(str(value), str(value))

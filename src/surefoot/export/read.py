@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from surefoot.errors import UsageError
+from surefoot.export.classes import FAMILIES
 from surefoot.export.families import Family, family_named
 from surefoot.export.weights import read_weights
 from surefoot.recipe import Architecture
@@ -18,7 +19,7 @@ def from_transformers(folder: Path) -> tuple[Architecture, dict[str, Tensor], Pa
     """The architecture, the state dict of ``Decoder(architecture)`` and the tokenizer's path.
 
     Reads config.json, model.safetensors (or the shards that model.safetensors.index.json names)
-    and tokenizer.json of the classes in :data:`surefoot.export.families.FAMILIES`. Weights are
+    and tokenizer.json of the classes in :data:`surefoot.export.FAMILIES`. Weights are
     converted to fp32.
 
     Args:
@@ -52,7 +53,7 @@ def read_config(path: Path) -> tuple[Architecture, Family]:
     if not isinstance(config, dict):
         raise UsageError(f"{path}: expected a JSON object, got {type(config).__name__}")
     try:
-        family = family_named(config.get("model_type"))
+        family = family_named(config.get("model_type"), FAMILIES)
         return _architecture(config, family), family
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
@@ -67,30 +68,24 @@ def read_config(path: Path) -> tuple[Architecture, Family]:
 
 
 def _architecture(config: Mapping[str, Any], family: Family) -> Architecture:
-    settings = {**family.fixed, **family.defaults, **config}
-    # Version 4 wrote rope_theta and, where there was any, rope_scaling; version 5 one table.
-    given = config.get("rope_scaling") or config.get("rope_parameters")
-    rope = given or family.defaults.get("rope_parameters", {})
+    aliased = {key: config[name] for name, key in family.aliases.items() if name in config}
+    settings = {**family.fixed, **family.defaults, **aliased, **config}
+    rope = _rope(config, family)
     settings |= {key: rope[key] for key in ("rope_theta", "partial_rotary_factor") if key in rope}
     unsupported = list(_unsupported(settings, rope, family))
     if unsupported:
         raise UsageError(f"surefoot's decoder has no counterpart of {'; '.join(unsupported)}")
     width, heads = settings["hidden_size"], settings["num_attention_heads"]
+    optional = {"kv_heads", "attention_softcap", "logit_softcap"}
+    sizes = {
+        field: settings.get(key) if field in optional else settings[key]
+        for field, key in family.all_keys.items()
+    }
     architecture = Architecture(
-        layers=settings["num_hidden_layers"],
-        width=width,
-        heads=heads,
-        kv_heads=settings.get("num_key_value_heads"),
-        ff_width=settings["intermediate_size"],
-        vocab_size=settings["vocab_size"],
-        sequence_length=settings["max_position_embeddings"],
-        norm=family.norm,
-        norm_eps=settings[family.eps_key],
-        activation=family.activation,
+        **{**family.computed, **sizes},
         rope_theta=settings.get("rope_theta") or 10000.0,
         tied_embeddings=settings.get("tie_word_embeddings", False),
-        qk_norm=family.qk_norm,
-        embedding_scale=1.0,
+        embedding_scale=family.embedding_scale,
         head_scale=1.0,
     )
     size = settings.get("head_dim") or architecture.head_size
@@ -99,12 +94,32 @@ def _architecture(config: Mapping[str, Any], family: Family) -> Architecture:
             f"head_dim = {size}, hidden_size = {width}, num_attention_heads = {heads}: expected "
             "an even head_dim of hidden_size / num_attention_heads"
         )
+    if settings.get("query_pre_attn_scalar", size) != size:
+        raise UsageError(
+            f"query_pre_attn_scalar = {settings['query_pre_attn_scalar']}: expected the head size, "
+            f"{size}"
+        )
     if heads % architecture.key_value_heads:
         raise UsageError(
             f"num_key_value_heads = {architecture.key_value_heads} does not divide "
             f"num_attention_heads = {heads}"
         )
+    if architecture.experts is not None and architecture.experts_per_token > architecture.experts:
+        raise UsageError(
+            f"num_experts_per_tok = {architecture.experts_per_token} exceeds the number of "
+            f"experts, {architecture.experts}"
+        )
     return architecture
+
+
+def _rope(config: Mapping[str, Any], family: Family) -> Mapping[str, Any]:
+    # Version 4 wrote rope_theta and, where there was any, rope_scaling; version 5 one table, of
+    # some classes by the kind of attention, of which full attention alone is used here.
+    given = config.get("rope_scaling") or config.get("rope_parameters")
+    if family.rope_by_layer and given and "full_attention" in given:
+        given = given["full_attention"]
+    rope: Mapping[str, Any] = given or family.defaults.get("rope_parameters", {})
+    return rope
 
 
 def _unsupported(

@@ -42,7 +42,7 @@ def read_weights(folder: Path, family: Family, architecture: Architecture) -> di
                 )
             if not tensor.is_floating_point() or tensor.element_size() < 2:
                 raise UsageError(f"{file}: {name} is {tensor.dtype}; expected fp32, fp16 or bf16")
-            state[ours[name]] = tensor.to(torch.float32)
+            state[ours[name]] = tensor.to(torch.float32) + family.offset(ours[name])
         elif name in zeros:
             if bool(tensor.any()):
                 raise UsageError(

@@ -14,8 +14,9 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from surefoot.errors import StorageError, UsageError
+from surefoot.export.classes import FAMILIES
 from surefoot.export.families import Family, family_of
-from surefoot.model import Decoder
+from surefoot.model import Decoder, fold, folded_architecture
 from surefoot.recipe import Architecture
 from surefoot.runs import fsync_dir, fsync_file
 
@@ -23,10 +24,10 @@ from surefoot.runs import fsync_dir, fsync_file
 def to_transformers(model: Decoder, tokenizer_path: Path, out: Path, end_of_text: int) -> Path:
     """Write config.json, generation_config.json, model.safetensors and the tokenizer to ``out``.
 
-    The class follows from norm, activation and QK-norm: Llama, Qwen3, Arcee, Apertus, StableLM or
-    StarCoder2 (:mod:`surefoot.export.families`). The embedding scale is folded into the embedding
-    and the head scale into the head; a tied head is untied where the two differ. All of it is exact
-    up to the rounding of one multiplication. Weights are stored in fp32.
+    What can be folded into plain weights is (:func:`surefoot.model.fold`); the class follows from
+    the rest, see :mod:`surefoot.export.classes`. All of it is exact up to the rounding of a
+    multiplication. Weights are stored in fp32. Experts have no capacity in the exported model, as
+    they have none in evaluation.
 
     Args:
         model: the model.
@@ -38,12 +39,12 @@ def to_transformers(model: Decoder, tokenizer_path: Path, out: Path, end_of_text
         ``out``, absolute.
 
     Raises:
-        UsageError: if no transformers class fits (the field is named), ``out`` holds something, or
-            the tokenizer does not fit the model.
+        UsageError: if no transformers class fits (the fields in the way are named), ``out`` holds
+            something, or the tokenizer does not fit the model.
         StorageError: if it cannot be written; nothing is left of it then.
     """
-    architecture = model.architecture
-    family = family_of(architecture)
+    family = family_of(folded_architecture(model.architecture), FAMILIES)
+    architecture = folded_architecture(model.architecture, embedding_scale=family.embedding_scale)
     eos = _end_token(tokenizer_path, end_of_text, architecture.vocab_size)
     out = out.absolute()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -82,53 +83,59 @@ def to_transformers(model: Decoder, tokenizer_path: Path, out: Path, end_of_text
 
 @torch.no_grad()
 def exported_weights(model: Decoder, family: Family) -> dict[str, Tensor]:
-    """The weights under the names of the class, scales folded in; fp32, on the CPU."""
-    a = model.architecture
-    state = {name: t.detach().to("cpu", torch.float32) for name, t in model.state_dict().items()}
-    weights = {theirs: state[ours] for ours, theirs in family.names(a)}
-    embedding = state["embedding.weight"]
-    weights["model.embed_tokens.weight"] = embedding * a.input_factor
-    if not _stays_tied(a):
-        weights["lm_head.weight"] = state.get("head.weight", embedding) * a.output_factor
-    for name in family.zeros(a):
-        weights[name] = torch.zeros(a.width)
-    return {name: tensor.contiguous() for name, tensor in weights.items()}
+    """The weights under the names of the class, folded; fp32, on the CPU."""
+    plain = fold(model, embedding_scale=family.embedding_scale).model
+    state = {name: t.detach().to("cpu", torch.float32) for name, t in plain.state_dict().items()}
+    weights = {}
+    for ours, theirs in family.names(plain.architecture):
+        offset = family.offset(ours)
+        weights[theirs] = (state[ours] - offset if offset else state[ours]).contiguous()
+    for name in family.zeros(plain.architecture):
+        weights[name] = torch.zeros(plain.architecture.width)
+    return weights
 
 
 def exported_config(architecture: Architecture, family: Family, end_of_text: int) -> dict[str, Any]:
-    """The config.json, readable by transformers 4 (rope_theta) and 5 (rope_parameters) alike."""
+    """The config.json, readable by transformers 4 (rope_theta) and 5 (rope_parameters) alike.
+
+    Args:
+        architecture: folded, with the embedding scale of the class.
+        family: the class.
+        end_of_text: id of the token that ends a document.
+    """
     a = architecture
     rope: dict[str, Any] = {"rope_type": "default", "rope_theta": a.rope_theta}
     if "partial_rotary_factor" in family.fixed:
         rope["partial_rotary_factor"] = family.fixed["partial_rotary_factor"]
-    return {
+    config: dict[str, Any] = {
         "architectures": [family.class_name],
         "model_type": family.model_type,
-        "vocab_size": a.vocab_size,
-        "hidden_size": a.width,
         "intermediate_size": a.inner_width,
-        "num_hidden_layers": a.layers,
-        "num_attention_heads": a.heads,
-        "num_key_value_heads": a.key_value_heads,
         "head_dim": a.head_size,
-        "max_position_embeddings": a.sequence_length,
-        family.eps_key: a.norm_eps,
         "rope_theta": a.rope_theta,
         "rope_scaling": None,
         "rope_parameters": rope,
-        "tie_word_embeddings": _stays_tied(a),
+        "tie_word_embeddings": a.tied_embeddings,
         "bos_token_id": None,
         "eos_token_id": end_of_text,
         "pad_token_id": None,
         "dtype": "float32",
         **family.fixed,
     }
-
-
-def _stays_tied(architecture: Architecture) -> bool:
-    """Whether embedding and head are still one matrix once the scales are folded in."""
-    a = architecture
-    return a.tied_embeddings and a.input_factor == a.output_factor
+    given = {"kv_heads": a.key_value_heads, "ff_width": a.inner_width}
+    for field, key in family.all_keys.items():
+        config[key] = given[field] if field in given else getattr(a, field)
+    if "query_pre_attn_scalar" in family.defaults:
+        config["query_pre_attn_scalar"] = a.head_size
+    if "layer_types" in family.defaults:
+        # Full attention everywhere; where an older version knows its own pattern only, a window
+        # as long as the sequences is the same.
+        config["layer_types"] = ["full_attention"] * a.layers
+        config["sliding_window"] = a.sequence_length
+    if family.rope_by_layer:
+        config["rope_parameters"] = {"full_attention": rope, "sliding_attention": rope}
+        config["rope_local_base_freq"] = a.rope_theta
+    return config
 
 
 def _end_token(path: Path, end_of_text: int, vocab_size: int) -> str:

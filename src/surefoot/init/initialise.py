@@ -78,7 +78,7 @@ def draw(
     Raises:
         UsageError: if the method is not defined for the model, which is untouched then.
     """
-    method.check(shape)
+    method.check(model, roles, shape)
     layouts = layouts_of(model, roles)
     for name, parameter in model.named_parameters():  # all that is refused, before any is set
         if name in layouts:
@@ -131,9 +131,7 @@ def rate_factors(
     if type(method).rate_factor is Method.rate_factor:
         return {}
     shape = shape_of(model, roles, width=width)
-    return {
-        name: method.rate_factor(roles[name], shape) for name, _ in model.named_parameters()
-    }
+    return {name: method.rate_factor(roles[name], shape) for name, _ in model.named_parameters()}
 
 
 def _drawn(

@@ -1,8 +1,8 @@
 """How a matrix lies in its tensor: which way round, and whether several lie in one.
 
-A tensor is initialised by what it is used as. ``nn.Linear`` keeps (out, in), transformers' ``Conv1D``
-(in, out); query, key and value may lie in one tensor, whose fan-out would be three times that of
-each: Xavier on the fused tensor gives weights that are too small by sqrt(2).
+``nn.Linear`` keeps (out, in), transformers' ``Conv1D`` (in, out). Query, key and value may lie in
+one tensor, whose fan-out would be three times that of each: Xavier on the fused tensor gives
+weights that are too small by sqrt(2).
 """
 
 from collections.abc import Iterator, Mapping
@@ -71,11 +71,9 @@ class Layout:
             )
         size = fan_out // (count * self.groups)
         out = tensor.ndim + self.out
-        pieces = tensor.unflatten(out, (self.groups, count, size))
+        pieces = tensor.unflatten(out, (self.groups, count, size))  # type: ignore[no-untyped-call]
         for place, role_of_part in enumerate(self.fused.roles):
-            part = Weight(
-                name=name, role=role_of_part, fan_in=fan_in, fan_out=fan_out // count
-            )
+            part = Weight(name=name, role=role_of_part, fan_in=fan_in, fan_out=fan_out // count)
             yield part, pieces.select(out + 1, place)
 
 

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+import torch
 from torch import nn
 
 from surefoot.init.layout import Weight
+from surefoot.init.scaled_matrix import ScaledMatrix
 from surefoot.init.shape import Shape
 from surefoot.recipe import Init
 from surefoot.registry import Registry
@@ -53,18 +55,28 @@ class Method(ABC):
     def spread(self, weight: Weight, shape: Shape) -> Spread:
         """How a weight is drawn."""
 
-    def check(self, shape: Shape) -> None:
+    # Most methods need neither of the next two.
+
+    def check(  # noqa: B027
+        self, model: nn.Module, roles: Mapping[str, str], shape: Shape
+    ) -> None:
         """Refuse a model on which the method is not defined.
 
         Raises:
             UsageError: with the reason and what to use.
         """
 
-    def reparametrise(self, model: nn.Module, roles: Mapping[str, str]) -> None:
-        """Change what the parameters are, before an optimizer sees them; most change nothing."""
+    def reparametrise(  # noqa: B027
+        self, model: nn.Module, roles: Mapping[str, str]
+    ) -> None:
+        """Change what the parameters are, before an optimizer sees them."""
 
+    @torch.no_grad()
     def set_scales(self, model: nn.Module, roles: Mapping[str, str], shape: Shape) -> None:
-        """Set what :meth:`reparametrise` added, after the matrices are drawn."""
+        """Set the factors of re-parameterised matrices, after these are drawn: to 1."""
+        for module in model.modules():
+            if isinstance(module, ScaledMatrix):
+                module.alpha.fill_(1.0)
 
     def rate_factor(self, role: str, shape: Shape) -> float:
         """Factor on the learning rate of a parameter."""

@@ -17,13 +17,13 @@ _ADDED = {r"embedding_norm\.weight": "norm", r"embedding_norm\.bias": "bias"}
 def roles_of(
     model: nn.Module, *, family: str | None = None, patterns: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The role of each parameter.
+    r"""The role of each parameter.
 
     ::
 
         roles_of(model)                                   # of a known family, or surefoot's own
         roles_of(model, family="llama")                   # named like Llama's
-        roles_of(model, patterns={r"gate\\.scale": "scale"})  # what the family does not know
+        roles_of(model, patterns={r"gate\.scale": "scale"})  # what the family does not know
 
     Patterns are regular expressions of the end of a name, from its start or a dot on; the first
     one that matches counts, yours before the family's. A re-parameterised tensor has the role of
@@ -49,7 +49,7 @@ def roles_of(
     table = given | {p: r for p, r in known.items() if p not in given} | _ADDED
     names = dict(model.named_parameters())
     roles = {}
-    used = set()
+    used: set[str] = set()
     for name, parameter in names.items():
         if is_of_parametrization(name):
             roles[name] = "scale"
@@ -77,7 +77,7 @@ def _family(model: nn.Module, name: str | None, given: Mapping[str, str]) -> Map
         found: Family = FAMILIES.lookup(name)
         return found.patterns
     model_type = getattr(config_of(model), "model_type", None)
-    if model_type in FAMILIES:
+    if model_type is not None and model_type in FAMILIES:
         return FAMILIES[model_type].patterns
     if not given:
         what = f"model_type {model_type!r}" if model_type else type(model).__name__

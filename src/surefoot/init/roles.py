@@ -1,4 +1,4 @@
-"""What a parameter is for, the names of these roles, and the check that a map of them is complete."""
+"""What parameters are for: the names of the roles, and the check that a map is complete."""
 
 import re
 from collections.abc import Mapping
@@ -79,3 +79,12 @@ def require_role(role: str, of: str) -> None:
     if role not in ROLES:
         hint = nearest(role, list(ROLES))
         raise UsageError(f"unknown role {role!r} of {of}{hint}; known: {', '.join(ROLES)}")
+
+
+def renamed(model: nn.Module, roles: Mapping[str, str]) -> dict[str, str]:
+    """A role map of the names before a re-parameterisation, for the names after it."""
+    by_plain_name = {plain_name(name): role for name, role in roles.items()}
+    return {
+        name: "scale" if is_of_parametrization(name) else by_plain_name[plain_name(name)]
+        for name, _ in model.named_parameters()
+    }

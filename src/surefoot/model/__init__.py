@@ -25,6 +25,7 @@ from surefoot.model.block import Block
 from surefoot.model.decoder import Decoder, softcap
 from surefoot.model.experts import Experts
 from surefoot.model.feed_forward import FeedForward
+from surefoot.model.fold import Folded, fold, folded_architecture, plain_state
 from surefoot.model.generate import generate
 from surefoot.model.loss import LossSums, loss_sums
 from surefoot.model.norms import LayerNorm, RMSNorm
@@ -32,7 +33,7 @@ from surefoot.model.placement import PLACEMENTS, LayerScale, Norms
 from surefoot.model.rope import longest_wavelength, rope_tables, rotate, share_beyond
 from surefoot.model.routing import RouterSums
 from surefoot.model.softmax import softmax_attention
-from surefoot.model.spectral import SigmaReparam, keep_spectral_norms, reparametrise
+from surefoot.model.spectral import SigmaReparam, keep_spectral_norms, sigma_reparametrise
 
 __all__ = [
     "PLACEMENTS",
@@ -41,6 +42,7 @@ __all__ = [
     "Decoder",
     "Experts",
     "FeedForward",
+    "Folded",
     "LayerNorm",
     "LayerScale",
     "LossSums",
@@ -48,15 +50,18 @@ __all__ = [
     "RMSNorm",
     "RouterSums",
     "SigmaReparam",
+    "fold",
+    "folded_architecture",
     "generate",
     "keep_spectral_norms",
     "largest_logit",
     "longest_wavelength",
     "loss_sums",
-    "reparametrise",
+    "plain_state",
     "rope_tables",
     "rotate",
     "share_beyond",
+    "sigma_reparametrise",
     "softcap",
     "softmax_attention",
 ]

@@ -15,7 +15,7 @@ from surefoot.model.placement import PLACEMENTS
 from surefoot.model.roles import role_of
 from surefoot.model.rope import rope_tables
 from surefoot.model.routing import RouterSums, stack_router_sums
-from surefoot.model.spectral import reparametrise
+from surefoot.model.spectral import sigma_reparametrise
 from surefoot.recipe import Architecture
 
 # B sequences, T positions, C = width, H heads, V = vocabulary.
@@ -62,7 +62,7 @@ class Decoder(nn.Module):
         self.norm = make_norm(a) if norms.final else None
         self.head = None if a.tied_embeddings else nn.Linear(a.width, a.vocab_size, bias=False)
         if a.sigma_reparam:
-            reparametrise(self.layers)
+            sigma_reparametrise(self.layers)
         self.attention_logit_max: Tensor | None = None
         self.attention_head_logit_max: Tensor | None = None
         self.router_sums: RouterSums | None = None
@@ -147,6 +147,6 @@ class Decoder(nn.Module):
 
 
 def softcap(logits: Tensor, cap: float) -> Tensor:
-    """cap · tanh(logits / cap), made in fp32 at least, in the dtype of the logits."""
+    """Logits z as cap · tanh(z / cap), made in fp32 at least, in the dtype of the logits."""
     exact = torch.promote_types(logits.dtype, torch.float32)
     return (cap * torch.tanh(logits.to(exact) / cap)).to(logits.dtype)

@@ -36,7 +36,7 @@ class Experts(nn.Module):
     Attributes:
         router: from the width to the experts.
         experts: what a dense model has one of.
-        sums: of the last forward pass, 0-d tensors; None before. Not copied or pickled.
+        sums: of the last forward pass, 0-d tensors; None before.
 
     Raises:
         ValueError: if ``experts`` is not set or less than ``experts_per_token`` (a recipe reports
@@ -94,10 +94,6 @@ class Experts(nn.Module):
             outputs.append(F.pad(y, (0, 0, 0, len(chunk) - len(taken))))
         written: Tensor = _Permute.apply(torch.cat(outputs), routing.place, routing.order)  # type: ignore[no-untyped-call]
         return written.view(-1, k, tokens.shape[-1])
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The sums belong to the graph of a forward pass, which can be neither copied nor pickled.
-        return {**self.__dict__, "sums": None}
 
 
 class _Permute(torch.autograd.Function):

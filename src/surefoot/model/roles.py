@@ -4,7 +4,7 @@ _ROLES = {
     "embedding": "embedding",
     "wq": "attention_in",
     "wk": "attention_in",
-    "wv": "attention_in",
+    "wv": "attention_value",
     "wo": "attention_out",
     "w1": "feed_forward_in",
     "w2": "feed_forward_out",

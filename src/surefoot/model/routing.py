@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -37,6 +37,10 @@ class RouterSums(NamedTuple):
     logit_max: Tensor
     load_max: Tensor
     dropped: Tensor
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "RouterSums":
+        # Of a model that has run: a copy belongs to no graph, which torch refuses to copy.
+        return RouterSums(*(value.detach().clone() for value in self))
 
 
 class Routing(NamedTuple):

@@ -42,8 +42,9 @@ def softmax_attention(
     (``apply_query_key_layer_scaling``).
     """
     exact = torch.promote_types(v.dtype, torch.float32)
-    length = q.shape[2]
-    q = (q * (scale / layer_number)).to(v.dtype).unflatten(1, (k.shape[1], -1))  # B K H/K T D
+    batch, _, length, size = q.shape
+    q = (q * (scale / layer_number)).to(v.dtype)
+    q = q.reshape(batch, k.shape[1], -1, length, size)  # B K H/K T D
     keys = k.to(v.dtype).transpose(-1, -2)  # B K D T
     positions = torch.arange(length, device=q.device)
     rows = []

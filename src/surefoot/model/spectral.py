@@ -5,7 +5,7 @@ cannot grow faster than a handful of scalars do.
 
 ::
 
-    reparametrise(model.layers)           # every nn.Linear inside
+    sigma_reparametrise(model.layers)     # every nn.Linear inside
     keep_spectral_norms(model.layers)     # optional: start as the matrices are
 
 Source: Zhai et al. 2023, 2303.06296. In the paper gamma starts at 1, so does it here; the authors'
@@ -90,7 +90,7 @@ class SigmaReparam(nn.Module):
         self.v.copy_(v)
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        super()._load_from_state_dict(*args, **kwargs)  # type: ignore[no-untyped-call]
+        super()._load_from_state_dict(*args, **kwargs)
         self._looked_at = False  # what was loaded may be from before the first use
 
 
@@ -122,7 +122,7 @@ def leading_vectors(weight: Tensor) -> tuple[Tensor, Tensor]:
     return left @ inner_u[:, 0], right @ inner_v[0]
 
 
-def reparametrise(module: nn.Module) -> None:
+def sigma_reparametrise(module: nn.Module) -> None:
     """Put :class:`SigmaReparam` on the weight of every ``nn.Linear`` inside, in place.
 
     Parameters are then called ``<name>.parametrizations.weight.original`` and ``....0.gamma``;
@@ -138,8 +138,9 @@ def reparametrise(module: nn.Module) -> None:
 
 @torch.no_grad()
 def keep_spectral_norms(module: nn.Module) -> None:
-    """Set every gamma inside to the spectral norm of its matrix: what is computed is then as it
-    would be without. Call it once the matrices have their first values.
+    """Set every gamma inside to the spectral norm of its matrix: the weights are as without it.
+
+    Call it once the matrices have their first values.
 
     Raises:
         UsageError: if a matrix is 0.

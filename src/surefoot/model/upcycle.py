@@ -166,13 +166,29 @@ def upcycled_state(
                 if noise:
                     drawn = _normal(tensor.shape, seed, f"noise:{prefix}.{inside}")
                     copy += (drawn * (noise * tensor.double().std().item())).to(copy)
+            elif (noise or redrawn) and inside.endswith((".u", ".v")):
+                copy.zero_()  # singular vectors of the copied matrix: to be computed anew
             result[f"{prefix}.{inside}"] = copy
     for layer in range(architecture.layers):
         like = next(t for name, t in state.items() if name.startswith(f"layers.{layer}."))
-        name = f"layers.{layer}.{_FEED_FORWARD}.router.weight"
+        name = f"layers.{layer}.{_FEED_FORWARD}.router"
         drawn = _normal(torch.Size((architecture.experts, architecture.width)), seed, name)
-        result[name] = (drawn * router_std).to(like)
+        weight = (drawn * router_std).to(like)
+        if architecture.sigma_reparam:
+            result |= _reparametrised(f"{name}.parametrizations.weight", weight)
+        else:
+            result[f"{name}.weight"] = weight
     return result
+
+
+def _reparametrised(prefix: str, weight: Tensor) -> dict[str, Tensor]:
+    """A matrix as :class:`surefoot.model.SigmaReparam` stores it, its spectral norm as gamma."""
+    return {
+        f"{prefix}.original": weight,
+        f"{prefix}.0.gamma": torch.linalg.matrix_norm(weight.double(), ord=2).to(weight),
+        f"{prefix}.0.u": weight.new_zeros(weight.shape[0]),  # 0 = computed at the first use
+        f"{prefix}.0.v": weight.new_zeros(weight.shape[1]),
+    }
 
 
 def _redraw(matrix: Tensor, inside: str, share: float, seed: int, prefix: str) -> None:

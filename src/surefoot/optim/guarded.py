@@ -7,6 +7,14 @@ import torch
 from torch import Tensor
 from torch.optim import Adam, AdamW, Optimizer
 
+from surefoot.optim.adamw_update_clip import AdamWUpdateClip
+from surefoot.optim.laprop import LaProp
+from surefoot.optim.muon import Muon
+from surefoot.optim.spam import SPAM
+from surefoot.optim.stable_adamw import StableAdamW
+
+_OURS = (StableAdamW, AdamWUpdateClip, LaProp, Muon, SPAM)
+
 
 @torch.no_grad()
 def guarded_step(
@@ -14,9 +22,10 @@ def guarded_step(
 ) -> None:
     """Make the update unless ``found_inf``; then parameters, moments and step stay bit-equal.
 
-    torch's fused Adam and AdamW take both tensors into their kernel: no sync, no copy. (Its fused
-    SGD does not initialise the momentum of a skipped first step, so it is not among them.) For any
-    other optimizer the gradients are divided in place, parameters and state are copied before
+    torch's fused Adam and AdamW take both tensors into their kernel, and surefoot's own optimizers
+    into their step: no sync, no copy of all. (torch's fused SGD does not initialise the momentum of
+    a skipped first step, so it is not among them.) For any other optimizer, also one derived from
+    these, the gradients are divided in place, parameters and state are copied before
     the step (as much memory again, two more passes over it) and chosen back by ``torch.where``.
     There the host reads the flag only if the step changed what ``where`` cannot choose: state made
     by a first step, Python numbers in the state or in a group, tensors kept on another device.
@@ -29,7 +38,7 @@ def guarded_step(
         grad_divisor: 0-d fp32 by which gradients are divided: loss scale over clip factor.
             None = 1.
     """
-    if type(optimizer) in (Adam, AdamW) and all(g.get("fused") for g in optimizer.param_groups):
+    if _takes_flags(optimizer):
         optimizer.found_inf = found_inf  # type: ignore[attr-defined]
         optimizer.grad_scale = grad_divisor  # type: ignore[attr-defined]
         try:
@@ -43,6 +52,14 @@ def guarded_step(
     before = _Snapshot(optimizer)
     optimizer.step()
     before.put_back_if(found_inf)
+
+
+def _takes_flags(optimizer: Optimizer) -> bool:
+    """Whether its own step is known to honour found_inf and grad_scale; a derived one's is not."""
+    kind = type(optimizer)
+    if kind in (Adam, AdamW):
+        return all(group.get("fused") for group in optimizer.param_groups)
+    return kind in _OURS
 
 
 class _Snapshot:

@@ -40,10 +40,10 @@ class SpikeSkip:
         sigmas: standard deviations.
         device: where the history lives: that of loss and norm.
         most: skips among ``window`` steps that make the level a new one. Default: an eighth of the
-            window.
+            window, at least 4.
         skipped_enter: whether finite values of skipped steps enter the window.
-        above: also leave out steps whose loss is above this (the loss threshold of the 38B field
-            report), within the same bounds: half a window first, ``most`` of a window. None = off.
+        above: also leave out steps whose loss is above this, as the team of Tanuki-38B tried, within
+            the same bounds: half a window first, ``most`` of a window. None = off.
 
     Attributes:
         limits: the bounds of the last step, (2,) fp32, loss and norm; infinite where none is
@@ -70,7 +70,7 @@ class SpikeSkip:
         if window < 4:
             raise UsageError(f"a window of {window} steps has no standard deviation: use 4 or more")
         self.window, self.sigmas = window, sigmas
-        self.most = max(1, window // 8) if most is None else most
+        self.most = max(4, window // 8) if most is None else most
         if not 1 <= self.most <= window:
             raise UsageError(f"most = {most} skips among {window} steps: use 1 to {window}")
         self.skipped_enter, self.above = skipped_enter, above
@@ -104,12 +104,11 @@ class SpikeSkip:
         """Mean and sigmas standard deviations of the window, (2,); and ``above`` for the loss."""
         filled = self._places < self.count
         number = filled.sum()
-        mean = torch.where(filled, self.values, 0.0).sum(1) / number
-        off = torch.where(filled, self.values - mean[:, None], 0.0)
-        # Squares of values beyond 1e19 would overflow, so the largest is taken out first.
-        largest = off.abs().amax(1, keepdim=True).clamp(min=torch.finfo(off.dtype).tiny)
-        spread = (off / largest).square().sum(1).div(number - 1).sqrt() * largest[:, 0]
-        bounds = mean + self.sigmas * torch.maximum(spread, ROUNDING * mean.abs())
+        values = self.values.to(torch.float64)  # in which no square of a float32 overflows
+        mean = torch.where(filled, values, 0.0).sum(1) / number
+        off = torch.where(filled, values - mean[:, None], 0.0)
+        spread = (off.square().sum(1) / (number - 1)).sqrt()
+        bounds = (mean + self.sigmas * torch.maximum(spread, ROUNDING * mean.abs())).float()
         if self.above is not None:
             bounds[0].clamp_(max=self.above)
         return bounds
@@ -135,13 +134,19 @@ class SpikeSkip:
         """Take up the state of :meth:`state_dict`.
 
         Raises:
-            UsageError: if it was saved with another window.
+            UsageError: if it was saved with another window, or is none.
         """
+        own = self.state_dict()
+        if own.keys() != state.keys():
+            raise UsageError(
+                f"no state of skipping spikes: expected {', '.join(own)}, got "
+                f"{', '.join(state) or 'nothing'}; start the window anew by leaving it out"
+            )
         saved = state["values"].shape[-1]
         if saved != self.window:
             raise UsageError(
                 f"the saved window has {saved} steps, optimizer.skip_window = {self.window}: "
                 f"resume with {saved}, or start the window anew by leaving its state out"
             )
-        for name, value in self.state_dict().items():
+        for name, value in own.items():
             value.copy_(state[name])

@@ -11,6 +11,8 @@
 
 from surefoot.report.asked import asked, asked_json
 from surefoot.report.contract import json_schema, to_json
+from surefoot.report.init_page import render_init_html, write_init_html
+from surefoot.report.init_profile import init_json, init_summary
 from surefoot.report.overview import overview
 from surefoot.report.page import render_html, write_html
 from surefoot.report.terminal import summary
@@ -19,12 +21,16 @@ from surefoot.report.text import plain, render_findings
 __all__ = [
     "asked",
     "asked_json",
+    "init_json",
+    "init_summary",
     "json_schema",
     "overview",
     "plain",
     "render_findings",
     "render_html",
+    "render_init_html",
     "summary",
     "to_json",
     "write_html",
+    "write_init_html",
 ]

@@ -6,22 +6,19 @@ here, by their hashes. So nothing that a run's texts might smuggle in can run or
 
 import json
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
+from typing import Any
 
 from surefoot.records import Finding, Run
 from surefoot.report import sections, tables
 from surefoot.report.facts import facts
 from surefoot.report.text import plain
-
-if TYPE_CHECKING:
-    from surefoot.report.figures import Figure
 
 
 def write_html(run: Run, findings: Iterable[Finding], path: str | PathLike[str]) -> None:
@@ -43,7 +40,6 @@ def write_html(run: Run, findings: Iterable[Finding], path: str | PathLike[str])
 
 def render_html(run: Run, findings: Iterable[Finding]) -> str:
     """The report of ``run`` as one HTML document. A run of 10^5 steps stays under 6 MB."""
-    from surefoot import __version__
     from surefoot.report.figures import figures
 
     findings = list(findings)
@@ -59,24 +55,44 @@ def render_html(run: Run, findings: Iterable[Finding]) -> str:
         tables.environment(run),
         tables.ledger(run),
     ]
+    return document(
+        title=plain(run.name),
+        header=sections.header(run, known, findings),
+        body=body,
+        figures={figure.panel.key: {**figure.spec, "height": figure.height} for figure in drawn},
+    )
+
+
+def document(
+    *, title: str, header: str, body: Iterable[str], figures: Mapping[str, Mapping[str, Any]]
+) -> str:
+    """A whole page: markup that is escaped already, within the frame and the policy of all pages.
+
+    Args:
+        title: of the window, not yet escaped.
+        header: markup of its head.
+        body: markup of each section; empty ones are left out.
+        figures: key of a chart to its ``data``, ``layout`` and ``height``.
+    """
+    from surefoot import __version__
+
     bundle, script = _asset("plotly-cartesian.min.js"), _asset("page.js")
     return Template(_asset("page.html")).substitute(
         policy=escape(_policy(bundle, script)),
         version=escape(__version__),
-        title=f"{escape(plain(run.name))}: surefoot report",
+        title=f"{escape(title)}: surefoot report",
         style=_asset("page.css"),
-        header=sections.header(run, known, findings),
+        header=header,
         body="\n".join(part for part in body if part),
-        figures=_embedded(drawn),
+        figures=_embedded(figures),
         bundle=bundle,
         script=script,
     )
 
 
-def _embedded(drawn: Iterable["Figure"]) -> str:
+def _embedded(figures: Mapping[str, Mapping[str, Any]]) -> str:
     """The figures as strict JSON that cannot end its script element."""
-    specs = {figure.panel.key: {**figure.spec, "height": figure.height} for figure in drawn}
-    text = json.dumps(specs, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(figures, allow_nan=False, separators=(",", ":"))
     # In JSON, "<" stands in strings only; escaped there, no "</script" or "<!--" is left.
     return text.replace("<", "\\u003c")
 

@@ -61,7 +61,7 @@ def summary(
     blocks += ["", *_findings(by_weight(findings), known)]
     unchecked = list(not_checked)
     if unchecked:
-        blocks += ["", *_not_checked(unchecked)]
+        blocks += ["", *not_checked_lines(unchecked)]
     if run.checkpoints:
         blocks += ["", *_checkpoints(run.checkpoints)]
     if run.problems:
@@ -130,7 +130,8 @@ def _reading(run: Run) -> Iterator[RenderableType]:
         yield from _columns(rows)
 
 
-def _not_checked(entries: Sequence[Mapping[str, str]]) -> Iterator[RenderableType]:
+def not_checked_lines(entries: Sequence[Mapping[str, str]]) -> Iterator[RenderableType]:
+    """What could not be judged: the code, and what it needs."""
     yield Text("not checked", style="bold")
     for entry in entries:
         yield _Item(f"  {plain(entry['code'])}  ", Text(f"needs {plain(entry['needs'])}"))
@@ -187,6 +188,17 @@ def _findings(findings: Sequence[Finding], known: Facts) -> Iterator[RenderableT
     elif not findings and known.loss_last is None:
         told = "no findings; the loss was not judged: it is not recorded"
     yield _Item("", Text(told, style="bold"))
+    yield from _each(findings)
+
+
+def finding_lines(findings: Sequence[Finding]) -> Iterator[RenderableType]:
+    """How many findings there are, and each in full: what it means and what to do."""
+    told = f"findings: {tally(findings)}" if findings else "no findings"
+    yield _Item("", Text(told, style="bold"))
+    yield from _each(findings)
+
+
+def _each(findings: Sequence[Finding]) -> Iterator[RenderableType]:
     for finding in findings:
         head = Text(heading(finding))
         head.stylize(_SEVERITY_STYLES[finding.severity], 0, len(finding.severity))

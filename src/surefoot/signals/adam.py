@@ -197,9 +197,6 @@ class AdamState:
         beta1, beta2, eps, decay, sign = table.unbind(1)
         c1, c2 = 1 - beta1**counters, 1 - beta2**counters
         share = sign * (1 - beta1) * (counters != before)
-        if self.rule.debiased:
-            share = share / torch.where(c1 == 0, 1.0, c1)
-            c1, c2 = torch.ones_like(c1), torch.ones_like(c2)
         s = c2.sqrt()
         scales = torch.stack([eps * s, decay * c1 / s, share, LARGE * c1 / s])
         floors, factors, shares, limits = (row.unbind() for row in scales.to(self.parameters.dtype))

@@ -27,7 +27,7 @@ class _Live:
         hyper: what their groups say, L.
         before, after: updates made to each, (L,).
         sizes: weights of each, (L,).
-        c1, c2: 1 - beta^t, 1 where the moments are stored bias-corrected, (L,).
+        c1, c2: 1 - beta1^t and 1 - beta2^t, (L,).
     """
 
     def __init__(
@@ -42,9 +42,8 @@ class _Live:
         self.hyper = [h for i in self.index if (h := hyper[i]) is not None]
         self.before, self.after = (arrays[f"counters_{x}"][self.index] for x in ("before", "after"))
         self.sizes = parameters.sizes[self.index]
-        debiased = self.of_groups("debiased").astype(bool)
-        self.c1 = np.where(debiased, 1.0, 1 - self.of_groups("beta1") ** self.after)
-        self.c2 = np.where(debiased, 1.0, 1 - self.of_groups("beta2") ** self.after)
+        self.c1 = 1 - self.of_groups("beta1") ** self.after
+        self.c2 = 1 - self.of_groups("beta2") ** self.after
 
     def of_groups(self, name: str) -> Vector:
         return np.array([getattr(h, name) for h in self.hyper], dtype=np.float64)
@@ -143,7 +142,7 @@ def _distribution(live: _Live) -> Found:
     whole = moments.pooled(np.zeros(1, dtype=np.intp))
     rms, all_rms = moments.rms(), float(whole.rms()[0])
     # A share counts no NaN: where there is one, it is not known.
-    large = np.where(np.isnan(rms), np.nan, live.total("update_large"))
+    large = np.where(np.isnan(moments.second), np.nan, live.total("update_large"))
     places = {
         "adam_update_rms": live.spread(rms),
         "update_bimodality": live.spread(moments.bimodality()),

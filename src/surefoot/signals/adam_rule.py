@@ -9,7 +9,7 @@ from torch import Tensor
 
 from surefoot.errors import UsageError, nearest
 
-WORDS = ("first-moment", "direction", "size", "debiased")
+WORDS = ("first-moment", "direction", "size")
 _TORCH = {
     torch.optim.Adam: ("first-moment", "direction", "size"),
     torch.optim.AdamW: ("first-moment", "direction", "size"),
@@ -25,22 +25,20 @@ class Rule:
     """How an optimizer makes and uses ``exp_avg`` (m) and ``exp_avg_sq`` (v).
 
     An optimizer that is not torch's says so in an attribute ``adam_rule``, a tuple of these words;
-    without it nothing is taken for granted but that v is an average of squared gradients.
+    without it nothing is taken for granted but that v is an average of squared gradients, stored
+    without bias correction beside the number of updates, ``step``.
 
     Attributes:
         moment: ``"first-moment"``: m = beta1 m + (1 - beta1) g.
         direction: ``"direction"``: a parameter moves along m / (sqrt(v) + eps), bias-corrected,
             times a factor of its own.
-        size: ``"size"``: that factor is the group's ``lr``; decay, if decoupled, is
-            lr ``weight_decay``.
-        debiased: ``"debiased"``: m and v are stored bias-corrected, by averaging with
-            beta (1 - beta^(t-1)) / (1 - beta^t).
+        size: ``"size"``: that factor is the group's ``lr`` for all parameters, and decay, if
+            decoupled, is lr ``weight_decay``.
     """
 
     moment: bool
     direction: bool
     size: bool
-    debiased: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +52,6 @@ class Hyper:
         decay: weight decay, 0 unless it is decoupled from the gradient.
         coupled: whether there is one that is not: then the moments hold more than gradients.
         sign: -1 where the optimizer maximizes, else 1.
-        debiased: whether the moments are stored bias-corrected.
         group: number of the parameter group.
     """
 
@@ -64,7 +61,6 @@ class Hyper:
     decay: float
     coupled: bool
     sign: int
-    debiased: bool
     group: int
 
 
@@ -87,7 +83,6 @@ def rule_of(optimizer: torch.optim.Optimizer) -> Rule:
         moment="first-moment" in words,
         direction="direction" in words,
         size="size" in words and "direction" in words,
-        debiased="debiased" in words,
     )
 
 
@@ -98,7 +93,6 @@ def hyper_of(
     found: dict[Tensor, Hyper] = {}
     is_adamw = isinstance(optimizer, torch.optim.AdamW)
     ours = hasattr(optimizer, "adam_rule")
-    debiased = rule_of(optimizer).debiased
     for number, group in enumerate(optimizer.param_groups):
         if "betas" not in group:
             continue
@@ -111,7 +105,6 @@ def hyper_of(
             decay=decay if decoupled else 0.0,
             coupled=bool(decay) and not decoupled,
             sign=-1 if group.get("maximize") else 1,
-            debiased=debiased,
             group=number,
         )
         found |= {p: hyper for p in group["params"]}

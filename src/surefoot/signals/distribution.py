@@ -136,11 +136,15 @@ class Moments:
         return np.sqrt(self.second / self.count + self.mean**2)
 
     def bimodality(self) -> Vector:
-        """Sarle's coefficients, in (0, 1]; 0 where all numbers are the same or next to nothing."""
+        """Sarle's coefficients, in (0, 1]; 0 where all numbers are the same or next to nothing.
+
+        NaN where a number is, or where the fourth power was too large for float32.
+        """
         variance = self.second / self.count
         spread = np.sqrt(variance)
         alike = (spread <= FLAT * np.abs(self.mean)) | (spread < FAINT)
         skewness = self.third / self.count / spread**3
         kurtosis = self.fourth / self.count / variance**2
         found = (skewness**2 + 1) / kurtosis
-        return np.where(alike, 0.0, np.minimum(found, 1.0))
+        found = np.where(np.isfinite(self.fourth), np.minimum(found, 1.0), np.nan)
+        return np.where(alike, 0.0, found)

@@ -53,22 +53,31 @@ class Meter:
     the next step's are sent.
 
     Every step: ``grad_norm`` and ``param_norm``. At the first step and each ``sample_every``-th,
-    from the state of optimizers that have Adam's: ``adam_rms``, ``eps_share`` and ``grad_cosine``
-    and, where the rule is that of Adam or AdamW, ``update_rms`` and ``update_ratio``. Scalars are
-    over all parameters, and each is also given per parameter. Other optimizers lack the sampled
-    ones. With ``light`` there is the scalar ``grad_norm`` alone.
+    from the state of optimizers that have Adam's: ``adam_rms``, ``eps_share``,
+    ``second_moment_lag`` and ``grad_cosine`` and, where the rule is that of Adam or AdamW,
+    ``update_rms``, ``update_ratio``, ``adam_update_rms``, ``update_bimodality`` and
+    ``update_large_share``. Scalars are over all parameters, and each is also given per parameter.
+    Other optimizers lack the sampled ones, or those of them that their rule does not give: see
+    :class:`surefoot.signals.adam_rule.Rule`. With ``light`` there is the scalar ``grad_norm``
+    alone.
 
     What is computed:
 
     - A trainable parameter without a gradient counts with gradient 0; frozen ones have no place.
       Tied ones have one, under their first name. NaN thus always means a value that is not finite,
-      except ``adam_rms``, ``eps_share`` and ``grad_cosine`` of a parameter for which there is no
-      state yet. ``grad_cosine`` is NaN too where the moments hold a coupled weight decay.
+      except in what is taken from the state (all sampled signals but ``update_rms`` and
+      ``update_ratio``) of a parameter for which there is none yet. ``grad_cosine`` is NaN too where
+      the moments hold a coupled weight decay, ``update_bimodality`` where an update is beyond 1e9.
     - The update is computed again from the moments (see :mod:`surefoot.signals.adam`),
       decoupled decay included; it is 0 for a parameter whose step was skipped. It equals the
       difference of the weights up to the rounding of the weights themselves.
-    - ``update_ratio`` is over the norm after the update. ``adam_rms`` takes the gradient as the
-      optimizer saw it, after clipping, for v follows that one.
+    - ``adam_update_rms``, ``update_bimodality`` and ``update_large_share`` are of the moments as
+      they are after the step, before rate and decay: of a parameter without gradient, or whose step
+      was skipped, too. A bimodality of 0 says that the update is the same everywhere, or nowhere
+      above 1e-9.
+    - ``update_ratio`` is over the norm after the update. ``adam_rms`` and ``second_moment_lag``
+      take the gradient as the optimizer saw it, after clipping, for v follows that one; the latter
+      is infinite where gradients are so small that v, their square, is 0 in its type.
     - ``grad_cosine`` is taken with the moment before this gradient went into it, so it begins with
       the second update; it is 0 where the gradient or that moment is zero.
     - A caller that clips gives the norm of before as the value ``grad_norm`` of :meth:`record`:

@@ -4,11 +4,12 @@ import random
 
 import torch
 
-from surefoot.init import initialise
+from surefoot.init import initialise, rate_factors, reparametrise
 from surefoot.model import Decoder
 from surefoot.optim import LossScaler, build_optimizer
 from surefoot.recipe import Recipe
 from surefoot.signals import Meter
+from surefoot.train.guards import build_guards
 from surefoot.train.pretrained import weights
 from surefoot.train.ranks import Ranks
 from surefoot.train.step import TrainStep
@@ -22,7 +23,7 @@ def start_weights(model: Decoder, recipe: Recipe) -> None:
         recipe: resolved.
     """
     if recipe.init.pretrained is not None:
-        model.load_state_dict(dict(weights(recipe.init.pretrained)))
+        model.load_state_dict(dict(weights(recipe.init.pretrained, recipe)))
         return
     a = recipe.architecture
     initialise(model, model.roles(), recipe.init, width=a.width, layers=a.layers, seed=recipe.seed)
@@ -39,8 +40,18 @@ def build_step(recipe: Recipe, ranks: Ranks) -> TrainStep:
         torch.set_num_threads(recipe.training.threads)
     random.seed(recipe.seed)
     torch.manual_seed(recipe.seed)
-    model = Decoder(recipe.architecture).to(ranks.device)
-    optimizer = build_optimizer(model, recipe.optimizer)
+    a = recipe.architecture
+    model = Decoder(a)
+    if recipe.init.pretrained is None:
+        reparametrise(model, model.roles(), recipe.init)
+    model.to(ranks.device)
+    roles = model.roles()
+    optimizer = build_optimizer(
+        model,
+        recipe.optimizer,
+        rate_factors=rate_factors(model, roles, recipe.init, width=a.width),
+        roles=roles,
+    )
     meter = Meter(
         model, optimizer, sample_every=recipe.signals.sample_every, process_group=ranks.group
     )
@@ -62,4 +73,7 @@ def build_step(recipe: Recipe, ranks: Ranks) -> TrainStep:
         precision=recipe.precision.compute,
         scaler=scaler,
         attention_sequences=recipe.signals.attention_sequences,
+        guards=build_guards(model, recipe, ranks.device),
+        balance_loss_weight=recipe.loss.balance_loss_weight,
+        router_z_loss_weight=recipe.loss.router_z_loss_weight,
     )

@@ -1,5 +1,6 @@
 """A run in memory: everything it needs, its checkpoints written and taken up."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import torch
 from surefoot import runs
 from surefoot.checkpoint import (
     CheckpointStore,
+    TensorInfo,
     capture_random,
     restore_random,
     restore_training,
@@ -100,21 +102,30 @@ class Job:
             CheckpointError: if it is not intact, naming the file.
         """
         step = self.step
-        tensors, _ = _tensors(step)
+        # What state an optimizer keeps, only it and its checkpoint know before the first update.
+        tensors, _ = _tensors(step, like=self.store.tensors(at))
         state = self.store.load(at, tensors)
         restore_training(step.model, step.optimizer, tensors, state["optimizer"])
         restore_random(tensors)
+        extra = {name: tensors[f"extra.{name}"] for name in _extra(step)}
         if step.scaler is not None:
-            step.scaler.load_state_dict(
-                {name: tensors[f"extra.{name}"] for name in step.scaler.state_dict()}
-            )
+            step.scaler.load_state_dict({name: extra[name] for name in step.scaler.state_dict()})
+        if step.guards is not None:
+            step.guards.load_state_dict(extra)
         self.state = TrainState.from_json(state["train"])
         self.detector.load_state_dict(state["detector"])
         self.custody.load_state_dict(state["custody"])
 
 
-def _tensors(step: TrainStep) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+def _tensors(
+    step: TrainStep, like: Mapping[str, TensorInfo] | None = None
+) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     """Every tensor that a checkpoint holds, and the optimizer's hyper-parameters."""
-    scaling = None if step.scaler is None else step.scaler.state_dict()
-    tensors, hyper = training_tensors(step.model, step.optimizer, scaling)
+    tensors, hyper = training_tensors(step.model, step.optimizer, _extra(step), like=like)
     return tensors | capture_random(), hyper
+
+
+def _extra(step: TrainStep) -> dict[str, torch.Tensor]:
+    """State beside model and optimizer: of the loss scaler and of what clips and skips."""
+    found = {} if step.scaler is None else dict(step.scaler.state_dict())
+    return found if step.guards is None else found | step.guards.state_dict()

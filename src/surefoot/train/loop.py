@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
-from surefoot.data import rank_share
+from surefoot.data import length_at, rank_share
 from surefoot.optim import learning_rate
 from surefoot.records import Finding, Halt, StepRecord, Verdict, to_json
 from surefoot.runs.faults import crash_point
@@ -91,12 +91,14 @@ class _Loop:
         job, state, recipe = self.job, self.job.state, self.job.recipe
         size = job.ramp.size_at(state.consumed_samples)
         share = rank_share(state.consumed_samples, size, job.ranks.rank, job.ranks.world)
-        batch = to_device(self.feed, share, job.step)
         step = state.step + 1
+        full = recipe.architecture.sequence_length
+        length = length_at(recipe.batch, full, step)
+        batch = to_device(self.feed, share, job.step)[:, : length + 1]
         rate = learning_rate(recipe.schedule, recipe.optimizer.learning_rate, step)
         outcome = job.step(batch, step, rate)
 
-        tokens = size * recipe.architecture.sequence_length
+        tokens = size * length
         state.step = step
         state.consumed_samples += size
         state.consumed_tokens += tokens

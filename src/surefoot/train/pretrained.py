@@ -8,8 +8,16 @@ from torch import Tensor
 
 from surefoot.errors import RecipeError
 from surefoot.export import from_transformers
+from surefoot.model.upcycle import upcycled_state
 from surefoot.recipe import Recipe
 from surefoot.records import Source
+
+
+_KEPT = ("sequence_length", "qk_clip", "embedding_gradient", "query_key_layer_scaling")
+"""Fields that say how to train a model, not what it computes: they stay the recipe's."""
+
+_OF_EXPERTS = ("experts", "experts_per_token", "expert_capacity")
+"""Fields that stay the recipe's where the folder's model is dense: it is up-cycled to them."""
 
 
 def adopt(
@@ -35,7 +43,7 @@ def adopt(
         recipe.model_copy(update={"architecture": shape}).resolved().architecture,
     )
     for name in type(shape).model_fields:
-        if name == "sequence_length":
+        if name in _KEPT or (name in _OF_EXPERTS and shape.experts is None):
             continue
         source = sources.get(f"architecture.{name}")
         if getattr(mine, name) != getattr(theirs, name) and source is not None:
@@ -59,6 +67,16 @@ def adopt(
     return recipe.model_copy(update=sections), marked
 
 
-def weights(folder: str) -> Mapping[str, Tensor]:
-    """The decoder's state dict from a transformers folder."""
-    return from_transformers(Path(folder))[1]
+def weights(folder: str, recipe: Recipe) -> Mapping[str, Tensor]:
+    """The decoder's state dict from a transformers folder.
+
+    Where the recipe asks for experts and the folder's model is dense, every expert starts as a
+    copy of its feed-forward block (Komatsuzaki et al. 2022, 2212.05055); the logits are the same.
+
+    Raises:
+        SurefootError: if the folder cannot be used, naming what is not supported.
+    """
+    shape, state, _ = from_transformers(Path(folder))
+    if recipe.architecture.experts is None or shape.experts is not None:
+        return state
+    return upcycled_state(state, recipe.architecture, seed=recipe.seed)

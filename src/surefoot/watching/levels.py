@@ -14,8 +14,9 @@ class Level:
 
     Attributes:
         name: ``light``: loss, global gradient norm, learning rate. ``standard``: gradient and
-            parameter norms by parameter too, and sampled update sizes, Adam's RMS, the share below
-            eps, the cosine of gradients and log Z. ``full``: those at each step, and attention
+            parameter norms by parameter too, and sampled what Adam's state says (update sizes and
+            how updates are spread, Adam's RMS and the lag of the second moment, the share below
+            eps, the cosine of gradients) and log Z. ``full``: those at each step, and attention
             logits.
         sample_every: steps between the sampled signals.
     """

@@ -1,8 +1,9 @@
-"""Role maps of model families of transformers: data, a file a group of families.
+r"""Role maps of model families of transformers: data, a file a group of families.
 
 A family is a table of patterns. To add one, write a file like these and register it::
 
-    FAMILIES.register("my_model")(Family(patterns={r"h\\.\\d+\\.attn\\.out\\.weight": "attention_out"}))
+    patterns = {r"table\.weight": "embedding", r"attention\.out\.weight": "attention_out"}
+    FAMILIES.register("my_model")(Family(patterns=patterns, placement="pre"))
 """
 
 from surefoot.init.families import gemma, gpt, llama

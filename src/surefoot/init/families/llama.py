@@ -31,13 +31,15 @@ _EXPERTS = {
     r"(mlp|block_sparse_moe)\.gate\.weight": "router",
 }
 
-LLAMA = Family(patterns=TABLES | ATTENTION | FEED_FORWARD | _NORMS, placement="pre")
+_PATTERNS = TABLES | ATTENTION | FEED_FORWARD | _NORMS
+
+LLAMA = Family(patterns=_PATTERNS, placement="pre")
 MIXTURE = Family(
-    patterns=LLAMA.patterns | _EXPERTS,
+    patterns=_PATTERNS | _EXPERTS,
     placement="pre",
     fused={r"experts\.gate_up_proj": Fused(("feed_forward_in", "feed_forward_in"))},
 )
-OLMO2 = Family(patterns=LLAMA.patterns, placement="reordered")
+OLMO2 = Family(patterns=_PATTERNS, placement="reordered")
 
 for name in ("llama", "mistral", "qwen2", "qwen3"):
     FAMILIES.register(name)(LLAMA)

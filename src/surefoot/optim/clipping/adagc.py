@@ -59,9 +59,7 @@ class AdaGC(Clipper):
         self.gamma = torch.full((len(self.parameters),), math.inf, dtype=dtype, device=device)
         self.steps = torch.zeros((), dtype=torch.int64, device=device)
 
-    @torch.no_grad()
-    def __call__(self, norm: Tensor, scale: Tensor | None = None) -> Tensor:
-        """See :class:`Clipper`."""
+    def _clip(self, norm: Tensor, scale: Tensor | None) -> tuple[Tensor, Tensor]:
         norms = gradient_norms(self.parameters, self.gamma.dtype)
         if scale is not None:
             norms = norms / scale
@@ -78,7 +76,7 @@ class AdaGC(Clipper):
         self.gamma.copy_(torch.where(usable, gamma, self.gamma))
         self.steps.add_(norm.isfinite())
         scale_gradients(self.parameters, factors)
-        return overall
+        return overall, torch.minimum(overall, factors.amin())
 
 
 @CLIPPERS.register("adagc")

@@ -46,14 +46,15 @@ class AGC(Clipper):
         self.ratio = ratio
         self.dtype = measuring_type(parameters)
         self.units = [
-            (p, _within_unit(p, id(p) in turned)) for p in parameters if id(p) not in left_alone
+            (p, _within_unit(p, id(p) in turned))
+            for p in parameters
+            if p.numel() and id(p) not in left_alone
         ]
 
-    @torch.no_grad()
-    def __call__(self, norm: Tensor, scale: Tensor | None = None) -> Tensor:
-        """See :class:`Clipper`."""
+    def _clip(self, norm: Tensor, scale: Tensor | None) -> tuple[Tensor, Tensor]:
         finite = norm.isfinite()
         gradients, factors = [], []
+        whole = smallest = torch.ones_like(norm)
         for p, dims in self.units:
             if p.grad is None:
                 continue
@@ -61,9 +62,10 @@ class AGC(Clipper):
             if not (reads_are_free(factor) and bool((factor == 1).all())):
                 gradients.append(p.grad)
                 factors.append(factor)
+                smallest = torch.minimum(smallest, factor.amin())
         if gradients:
             torch._foreach_mul_(gradients, factors)
-        return torch.ones_like(norm)
+        return whole, smallest
 
     def _factors(
         self, p: Tensor, gradient: Tensor, dims: tuple[int, ...], scale: Tensor | None

@@ -42,9 +42,7 @@ class AutoClip(Clipper):
         bins = (HIGHEST - LOWEST) * BINS_PER_OCTAVE
         self.counts = torch.zeros(bins, dtype=torch.int64, device=device)
 
-    @torch.no_grad()
-    def __call__(self, norm: Tensor, scale: Tensor | None = None) -> Tensor:
-        """See :class:`Clipper`."""
+    def _clip(self, norm: Tensor, scale: Tensor | None) -> tuple[Tensor, Tensor]:
         counted = norm.isfinite() & (norm > 0)
         place = torch.where(counted, norm, 1.0).to(torch.float64).log2() - LOWEST
         # Bins are open below: a norm on an edge belongs to the bin that ends there.
@@ -52,8 +50,10 @@ class AutoClip(Clipper):
             ((place * BINS_PER_OCTAVE).ceil() - 1).clamp(0, len(self.counts) - 1).to(torch.int64)
         )
         self.counts.index_add_(0, index.view(1), counted.view(1).to(torch.int64))
-        return limited(norm, self.limit().to(norm.dtype))
+        factor = limited(norm, self.limit().to(norm.dtype))
+        return factor, factor
 
+    @torch.no_grad()
     def limit(self) -> Tensor:
         """The norm that is clipped at now, 0-d fp32; infinite before the first."""
         cumulative = self.counts.cumsum(0)

@@ -26,7 +26,11 @@ class Clipper(ABC):
     kept: ClassVar[tuple[str, ...]] = ()
     """Attributes that make up the history: tensors of fixed shape, changed in place."""
 
-    @abstractmethod
+    smallest: Tensor
+    """Smallest factor that the last call gave any part of the gradient, 0-d, for the record: what
+    is clipped tensor by tensor does not show in the factor on the whole."""
+
+    @torch.no_grad()
     def __call__(self, norm: Tensor, scale: Tensor | None = None) -> Tensor:
         """Take in a step's norm, scale single gradients in place where the method does so.
 
@@ -38,6 +42,12 @@ class Clipper(ABC):
         Returns:
             The factor that the whole gradient is still to be multiplied by, 0-d, in (0, 1].
         """
+        factor, self.smallest = self._clip(norm, scale)
+        return factor
+
+    @abstractmethod
+    def _clip(self, norm: Tensor, scale: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The method itself: the factor on the whole, and the smallest on any part."""
 
     def state_dict(self) -> dict[str, Tensor]:
         """The history; the tensors themselves."""

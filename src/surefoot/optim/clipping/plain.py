@@ -18,17 +18,17 @@ class ClipNorm(Clipper):
     def __init__(self, clip: float) -> None:
         self.clip = clip
 
-    def __call__(self, norm: Tensor, scale: Tensor | None = None) -> Tensor:
-        """See :class:`Clipper`."""
-        return clip_factor(norm, self.clip)
+    def _clip(self, norm: Tensor, scale: Tensor | None) -> tuple[Tensor, Tensor]:
+        factor = clip_factor(norm, self.clip)
+        return factor, factor
 
 
 class NoClip(Clipper):
     """Leaves every gradient as it is."""
 
-    def __call__(self, norm: Tensor, scale: Tensor | None = None) -> Tensor:
-        """See :class:`Clipper`."""
-        return torch.ones_like(norm)
+    def _clip(self, norm: Tensor, scale: Tensor | None) -> tuple[Tensor, Tensor]:
+        factor = torch.ones_like(norm)
+        return factor, factor
 
 
 @CLIPPERS.register("norm")

@@ -14,11 +14,12 @@ def measuring_type(parameters: Sequence[nn.Parameter]) -> torch.dtype:
 
 def gradient_norms(parameters: Sequence[nn.Parameter], dtype: torch.dtype) -> Tensor:
     """L2 norm of each gradient, (P,) of ``dtype``; 0 for a parameter that has none."""
-    with_gradient = [(i, p.grad) for i, p in enumerate(parameters) if p.grad is not None]
     norms = list(torch.zeros(len(parameters), dtype=dtype, device=parameters[0].device).unbind())
-    measured = torch._foreach_norm([g for _, g in with_gradient], 2, dtype=dtype)
-    for (index, _), norm in zip(with_gradient, measured, strict=True):
-        norms[index] = norm
+    present = [(i, p.grad) for i, p in enumerate(parameters) if p.grad is not None]
+    if present:
+        measured = torch._foreach_norm([gradient for _, gradient in present], 2, dtype=dtype)
+        for (index, _), norm in zip(present, measured, strict=True):
+            norms[index] = norm
     return torch.stack(norms)
 
 

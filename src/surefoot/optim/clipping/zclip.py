@@ -72,9 +72,7 @@ class ZClip(Clipper):
         self.variance = torch.zeros((), dtype=torch.float64, device=device)
         self.steps = torch.zeros((), dtype=torch.int64, device=device)
 
-    @torch.no_grad()
-    def __call__(self, norm: Tensor, scale: Tensor | None = None) -> Tensor:
-        """See :class:`Clipper`."""
+    def _clip(self, norm: Tensor, scale: Tensor | None) -> tuple[Tensor, Tensor]:
         finite = norm.isfinite()
         collecting = self.steps < self.warmup
         exact = norm.to(torch.float64)
@@ -82,7 +80,8 @@ class ZClip(Clipper):
         self._take_in(torch.minimum(exact, limit), finite, collecting)
         factor = torch.where(finite & (exact > limit), limit / (exact + EPS), 1.0)
         factor = factor.to(norm.dtype).clamp(min=torch.finfo(norm.dtype).tiny, max=1.0)
-        return torch.minimum(factor, clip_factor(norm, self.clip))
+        factor = torch.minimum(factor, clip_factor(norm, self.clip))
+        return factor, factor
 
     def _limit(self, norm: Tensor) -> Tensor:
         """The norm itself where it does not stand out."""
@@ -97,7 +96,8 @@ class ZClip(Clipper):
 
     def _take_in(self, value: Tensor, finite: Tensor, collecting: Tensor) -> None:
         """Move the averages: plain ones while collecting (Welford), then exponential ones."""
-        share = torch.where(collecting, 1.0 / (self.steps + 1), 1 - self.decay)
+        number = (self.steps + 1).to(torch.float64)
+        share = torch.where(collecting, 1 / number, 1 - self.decay)
         off = value - self.mean
         mean = self.mean + share * off
         # Mean and population variance of k values follow from those of k - 1 by the product of

@@ -45,7 +45,8 @@
       modebar: { bgcolor: "rgba(0,0,0,0)", color: "@muted", activecolor: "@ink" },
     };
     for (const key of Object.keys(given)) if (/^[xy]axis/.test(key)) all[key] = axis(given[key]);
-    all.xaxis.title = { text: "step", standoff: 4, font: { size: 11 } };
+    all.xaxis.title = { text: given.xaxis.over || "step", standoff: 4, font: { size: 11 } };
+    delete all.xaxis.over;
     if (given.yaxis.heat) {
       all.yaxis = axis({
         ...given.yaxis, showticklabels: !narrow(), tickfont: { size: 10 }, showgrid: false,

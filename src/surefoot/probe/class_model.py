@@ -1,0 +1,284 @@
+"""A class of the transformers library as a subject: its own code and its own initialisation."""
+
+import copy
+import inspect
+import math
+import re
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from surefoot.errors import ConfigError
+from surefoot.init import FAMILIES, roles_of
+from surefoot.probe.profile import Sizes
+from surefoot.probe.subject import Build, SubLayers, Subject, wider_logits
+
+_ATTENTION = ("self_attn", "attn", "attention")
+_FEED_FORWARD = ("mlp", "block_sparse_moe")
+# Where the norm stands that is meant: of `pre`, what a sub-layer reads; else what is added.
+_READ_BY_ATTENTION = ("input_layernorm", "ln_1")
+_READ_BY_FEED_FORWARD = {
+    "pre": ("post_attention_layernorm", "ln_2", "ln_1"),
+    "sandwich": ("pre_feedforward_layernorm",),
+}
+_NORMED_OUTPUTS = ("sandwich", "reordered")
+_GATED = {"silu": "swiglu", "swish": "swiglu", "relu": "reglu"}
+_MOST = {"hidden_size": 2**20, "num_hidden_layers": 10**4, "vocab_size": 2**24}
+
+
+def class_config(settings: Mapping[str, Any], where: str) -> Any:
+    """The configuration object of the class that a config.json names; None if it is not known here.
+
+    Known are the families of :data:`surefoot.init.FAMILIES` that the installed transformers has.
+    Nothing is downloaded, no code of the model's own is run.
+
+    Args:
+        settings: what config.json holds.
+        where: its name, for messages.
+
+    Raises:
+        ConfigError: the class refuses the settings, or they are no sizes of a model.
+    """
+    model_type = settings.get("model_type")
+    if not isinstance(model_type, str) or model_type not in FAMILIES:
+        return None
+    try:
+        from transformers import CONFIG_MAPPING
+    except ImportError:
+        return None
+    if model_type not in CONFIG_MAPPING:
+        return None
+    left_out = ("quantization_config", "auto_map", "torch_dtype", "dtype", "_attn_implementation")
+    given = {key: value for key, value in settings.items() if key not in left_out}
+    try:
+        with _quiet():
+            config = CONFIG_MAPPING[model_type].from_dict({**given, "torch_dtype": "float32"})
+    except Exception as error:  # whatever a foreign class raises on foreign settings
+        raise ConfigError(f"{where}: {model_type} refuses it: {_first_line(error)}") from None
+    for name, most in (*_MOST.items(), ("num_attention_heads", 2**16)):
+        value = getattr(config, name, None)
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            shown = "nothing" if value is None else repr(value)[:40]
+            raise ConfigError(
+                f"{where}: {name}: expected a whole number of 1 to {most}, got {shown}"
+            )
+    return config
+
+
+def class_sizes(config: Any, where: str) -> Sizes:
+    """The shape that a configuration object asks for.
+
+    Raises:
+        ConfigError: sizes that do not go together.
+    """
+    heads = config.num_attention_heads
+    width = config.hidden_size
+    head_size = getattr(config, "head_dim", None) or width // heads
+    kv_heads = getattr(config, "num_key_value_heads", None) or heads
+    ff_width = getattr(config, "intermediate_size", None) or getattr(config, "n_inner", None)
+    for name, value, most in (
+        ("head_dim", head_size, 2**16),
+        ("num_key_value_heads", kv_heads, heads),
+        ("intermediate_size", ff_width or 4 * width, 2**22),
+    ):
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            raise ConfigError(
+                f"{where}: {name}: expected a whole number of 1 to {most}, got {value!r:.40}"
+            )
+    if heads % kv_heads:
+        raise ConfigError(
+            f"{where}: num_key_value_heads = {kv_heads} does not divide num_attention_heads = "
+            f"{heads}"
+        )
+    if not hasattr(config, "head_dim") and width % heads:
+        raise ConfigError(
+            f"{where}: num_attention_heads = {heads} does not divide hidden_size = {width}"
+        )
+    patterns = FAMILIES[config.model_type].patterns
+    gated = any(
+        "gate" in pattern and role == "feed_forward_in" for pattern, role in patterns.items()
+    )
+    experts = getattr(config, "num_local_experts", None) or getattr(config, "num_experts", None)
+    return Sizes(
+        layers=config.num_hidden_layers,
+        width=width,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_size=head_size,
+        ff_width=getattr(config, "moe_intermediate_size", None) or ff_width or 4 * width,
+        ff_matrices=3 if gated else 2,
+        vocab_size=config.vocab_size,
+        experts=experts or 1,
+        experts_per_token=getattr(config, "num_experts_per_tok", None) or 1,
+    )
+
+
+def class_builder(config: Any, full: Sizes, *, seed: int, where: str) -> Build:
+    """How to build the class at any width; see :data:`surefoot.probe.subject.Build`."""
+
+    def build(sizes: Sizes) -> Subject:
+        narrow = _resized(config, sizes, full)
+        try:
+            with _quiet(), torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                model = _from_config(narrow)
+        except Exception as error:  # as above
+            raise ConfigError(
+                f"{where}: {config.model_type} cannot be built: {_first_line(error)}"
+            ) from None
+        return _subject(model.float().eval(), sizes, full)
+
+    return build
+
+
+def _resized(config: Any, sizes: Sizes, full: Sizes) -> Any:
+    narrow = copy.deepcopy(config)
+    narrow.num_hidden_layers = sizes.layers
+    narrow.hidden_size = sizes.width
+    narrow.num_attention_heads = sizes.heads
+    narrow.vocab_size = sizes.vocab_size
+    if hasattr(config, "num_key_value_heads"):
+        narrow.num_key_value_heads = sizes.kv_heads
+    if hasattr(config, "head_dim"):
+        narrow.head_dim = sizes.head_size
+    for name in ("moe_intermediate_size", "intermediate_size", "n_inner"):
+        if hasattr(config, name) and (name == "n_inner" or getattr(config, name) is not None):
+            setattr(narrow, name, sizes.ff_width)
+            break
+    if getattr(config, "layer_types", None):
+        narrow.layer_types = list(config.layer_types)[: sizes.layers]
+    for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
+        if hasattr(config, name):
+            setattr(narrow, name, None)
+    narrow.use_cache = False
+    return narrow
+
+
+def _from_config(config: Any) -> nn.Module:
+    from transformers import AutoModelForCausalLM
+
+    try:
+        model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
+    except ValueError:  # a family that has no fused attention, such as Gemma 2
+        model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    assert isinstance(model, nn.Module)
+    return model
+
+
+def _subject(model: nn.Module, sizes: Sizes, full: Sizes) -> Subject:
+    roles = roles_of(model)
+    family = FAMILIES[model.config.model_type]  # type: ignore[index, union-attr]
+    blocks = _blocks(model, sizes.layers)
+    reduction = full.width / sizes.width
+    tied = "head" not in roles.values()
+    if family.scales_embedding and reduction != 1:
+        # The class multiplies by the root of the width that it has.
+        blocks[0].register_forward_pre_hook(
+            lambda _m, inputs: (inputs[0] * math.sqrt(reduction), *inputs[1:])
+        )
+    factor = math.sqrt(full.width) if family.scales_embedding else 1.0
+    return Subject(
+        model=model,
+        run=_runner(model, reduction if tied else 1.0),
+        roles=roles,
+        sub_layers=tuple(_sub_layers(block, family.placement) for block in blocks),
+        placement=family.placement,
+        sizes=sizes,
+        input_factor=factor,
+        tied=tied,
+        gradient_share=1.0,
+        activation=_activation(model, sizes),
+    )
+
+
+def _runner(model: nn.Module, reduction: float) -> Any:
+    keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
+
+    def run(tokens: Tensor, positions: Tensor) -> Tensor:
+        def widen(_module: nn.Module, _inputs: Any, logits: Tensor) -> Tensor:
+            own = tokens[:, positions] if keeps else tokens
+            return wider_logits(logits, own, reduction)
+
+        head = model.get_output_embeddings()  # type: ignore[operator]
+        hook = head.register_forward_hook(widen) if reduction != 1 else None
+        try:
+            some = {"logits_to_keep": positions} if keeps else {}
+            logits: Tensor = model(input_ids=tokens, use_cache=False, **some).logits
+        finally:
+            if hook is not None:
+                hook.remove()
+        return logits if keeps else logits[:, positions]
+
+    return run
+
+
+def _blocks(model: nn.Module, layers: int) -> nn.ModuleList:
+    for module in model.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == layers:
+            return module
+    raise ConfigError(f"no list of {layers} blocks in {type(model).__name__}")
+
+
+def _sub_layers(block: nn.Module, placement: str) -> SubLayers:
+    attention, feed_forward = _child(block, _ATTENTION), _child(block, _FEED_FORWARD)
+    assert attention is not None
+    assert feed_forward is not None
+    added: tuple[nn.Module, nn.Module] = (attention, feed_forward)
+    if placement in _NORMED_OUTPUTS:
+        outputs = [
+            _child(block, (f"post_{part}_layernorm",)) for part in ("attention", "feedforward")
+        ]
+        added = (outputs[0] or attention, outputs[1] or feed_forward)
+    reads = _READ_BY_FEED_FORWARD.get(placement)
+    return SubLayers(
+        block=block,
+        attention=attention,
+        attention_added=added[0],
+        feed_forward_added=added[1],
+        attention_norm=_child(block, _READ_BY_ATTENTION) if reads else None,
+        feed_forward_norm=_child(block, reads) if reads else None,
+    )
+
+
+def _child(block: nn.Module, names: tuple[str, ...]) -> nn.Module | None:
+    found = dict(block.named_children())
+    return next((found[name] for name in names if name in found), None)
+
+
+def _activation(model: nn.Module, sizes: Sizes) -> str:
+    config: Any = model.config
+    for name in ("hidden_activation", "hidden_act", "activation_function"):
+        act = getattr(config, name, None)
+        if isinstance(act, str):
+            plain = "gelu" if act.startswith("gelu") else act
+            gated = "geglu" if plain == "gelu" else _GATED.get(plain, plain)
+            return gated if sizes.ff_matrices == 3 else plain
+    return "identity"
+
+
+class _quiet(warnings.catch_warnings):
+    """Without the library's remarks, which are about generating text and about files."""
+
+    def __enter__(self) -> Any:
+        from transformers.utils import logging
+
+        self._level = logging.get_verbosity()
+        logging.set_verbosity_error()
+        found = super().__enter__()
+        warnings.simplefilter("ignore")
+        return found
+
+    def __exit__(self, *error: Any) -> None:
+        from transformers.utils import logging
+
+        logging.set_verbosity(self._level)
+        super().__exit__(*error)
+
+
+def _first_line(error: Exception) -> str:
+    """What an error of another library says, as one printable line."""
+    text = re.sub(r"\s+", " ", str(error)).strip() or type(error).__name__
+    return text if len(text) <= 200 else text[:200] + "..."

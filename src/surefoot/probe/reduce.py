@@ -1,0 +1,143 @@
+"""How small a model is built in the place of a large one, and what that changes.
+
+Width d is divided by r: fewer heads of the same size, feed-forward and key/value heads in
+proportion. Depth, sequence length, vocabulary and the embedding's standard deviation stay; every
+other matrix gets its full-width standard deviation times sqrt(r). Then a sum over d/r channels has
+the variance it had over d: what enters and leaves each sub-layer keeps its RMS, and a Jacobian its
+mean effect on a gradient, which falls with sqrt(d) std for each matrix. Keeping the standard
+deviations instead makes every sub-layer weaker by r and hides the growth of gradients.
+"""
+
+from dataclasses import dataclass
+
+from surefoot.probe.profile import Sizes
+
+FLOPS = 3.5e11
+"""Floating-point operations of a measurement, forward and backward: seconds on two cores."""
+POSITIONS = 256
+"""Tokens whose loss is taken, of all that are fed; a quarter at least."""
+LOGITS = 2**23
+"""Logits of them, by which a large vocabulary has fewer."""
+LEAST_TOKENS = 512
+"""Tokens that are fed at least, so that averages are averages."""
+LEAST_WIDTH = 128
+"""Below it a random matrix is no longer like a large one."""
+LEAST_LENGTH = 128
+"""To which a sequence length that nobody stated may be halved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is built and fed.
+
+    Attributes:
+        sizes: of the model that is built.
+        length: tokens of a sequence.
+        sequences: how many.
+        positions: of each sequence, whose loss is taken.
+    """
+
+    sizes: Sizes
+    length: int
+    sequences: int
+    positions: int
+
+
+def plan(sizes: Sizes, length: int, *, fixed_length: bool, memory: int | None) -> Plan:
+    """The largest model that can be measured within :data:`FLOPS` and half of the memory.
+
+    Args:
+        sizes: of the model.
+        length: tokens of a sequence.
+        fixed_length: whether that many must be fed; else it is halved where the narrowest model
+            would still take too long.
+        memory: bytes of the machine; None = not known.
+    """
+    options = [reduced(sizes, heads) for heads in _heads(sizes)]
+    while True:
+        for option in options:
+            found = _fed(option, length)
+            if flops(found) <= FLOPS and _fits(found, memory):
+                return found
+        if fixed_length or length // 2 < LEAST_LENGTH:
+            return _fed(options[-1], length)
+        length //= 2
+
+
+def reduced(sizes: Sizes, heads: int) -> Sizes:
+    """The model with so many heads of the same size, everything else in proportion."""
+    if heads == sizes.heads:
+        return sizes
+    share = heads / sizes.heads
+    kv_heads = max(1, round(sizes.kv_heads * share))
+    while heads % kv_heads:
+        kv_heads -= 1
+    return Sizes(
+        layers=sizes.layers,
+        width=sizes.width * heads // sizes.heads,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_size=sizes.head_size,
+        ff_width=max(1, round(sizes.ff_width * share)),
+        ff_matrices=sizes.ff_matrices,
+        vocab_size=sizes.vocab_size,
+        experts=sizes.experts,
+        experts_per_token=sizes.experts_per_token,
+    )
+
+
+def flops(plan: Plan) -> float:
+    """Operations of one forward and backward pass, multiplications and additions."""
+    s = plan.sizes
+    tokens = plan.length * plan.sequences
+    matrices = _attention(s) + s.experts_per_token * _feed_forward(s)
+    scores = plan.length * s.heads * s.head_size  # half of 2 products of 2 operations: causal
+    blocks = s.layers * tokens * (6 * matrices + 7 * scores)
+    return float(blocks + 6 * plan.positions * plan.sequences * s.vocab_size * s.width)
+
+
+def parameters(sizes: Sizes) -> int:
+    """Matrices of the model, an untied head included."""
+    block = _attention(sizes) + sizes.experts * _feed_forward(sizes)
+    return sizes.layers * block + 2 * sizes.vocab_size * sizes.width
+
+
+def _attention(s: Sizes) -> int:
+    return 2 * s.width * s.head_size * (s.heads + s.kv_heads)
+
+
+def _feed_forward(s: Sizes) -> int:
+    return s.ff_matrices * s.width * s.ff_width
+
+
+def _heads(sizes: Sizes) -> list[int]:
+    """Numbers of heads that leave a width in whole channels, falling."""
+    whole = [
+        heads
+        for heads in range(sizes.heads, 0, -1)
+        if sizes.heads % heads == 0 and sizes.width * heads % sizes.heads == 0
+    ]
+    wide = [heads for heads in whole if sizes.width * heads // sizes.heads >= LEAST_WIDTH]
+    return wide or whole[:1]
+
+
+def _fed(sizes: Sizes, length: int) -> Plan:
+    sequences = max(1, LEAST_TOKENS // length)
+    counted = min(POSITIONS, max(POSITIONS // 4, LOGITS // sizes.vocab_size))
+    return Plan(
+        sizes=sizes,
+        length=length,
+        sequences=sequences,
+        positions=max(1, min(length, counted // sequences)),
+    )
+
+
+def _fits(plan: Plan, memory: int | None) -> bool:
+    """Weights and gradients, activations of a token in fp32 and logits: in half of the memory."""
+    if memory is None:
+        return True
+    s = plan.sizes
+    tokens = plan.length * plan.sequences
+    activations = 4 * tokens * s.layers * (12 * s.width + 4 * s.experts_per_token * s.ff_width)
+    logits = 12 * plan.positions * plan.sequences * s.vocab_size
+    return 8 * parameters(s) + activations + logits <= memory // 2

@@ -1,0 +1,151 @@
+"""A model before its first step, as terminal text and as JSON."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from surefoot.records import Finding, to_json
+from surefoot.report.terminal import finding_lines, not_checked_lines
+from surefoot.report.text import by_weight, number, plain
+
+if TYPE_CHECKING:
+    from surefoot.probe import InitProfile, LayerProfile
+
+ROWS = 16
+"""Layers shown in the terminal; of more, the first, the last and evenly spaced ones between."""
+
+COLUMNS: tuple[tuple[str, str, str], ...] = (
+    ("stream_rms", "stream", "RMS of the residual stream that enters the layer"),
+    ("attention_rms", "+attn", "RMS of what attention adds to it"),
+    ("feed_forward_rms", "+ff", "RMS of what the feed-forward block adds"),
+    ("stream_gradient", "dL/dx", "norm of the gradient with respect to that stream"),
+    ("parameter_gradient", "dL/dW", "norm of the gradient of the layer's parameters"),
+    ("attention_bound", "|J| attn", "upper bound of the attention sub-layer's Jacobian"),
+    ("feed_forward_bound", "|J| ff", "upper bound of the feed-forward sub-layer's Jacobian"),
+    ("attention_sigma", "sigma", "standard deviation of what the norm before attention reads"),
+    ("logit_std", "logits", "standard deviation of the attention logits"),
+    ("entropy", "entropy", "attention entropy over that of uniform attention"),
+)
+"""Field of a layer, short heading, meaning."""
+
+
+def init_summary(
+    profile: "InitProfile",
+    findings: Iterable[Finding],
+    not_checked: Iterable[Mapping[str, str]] = (),
+) -> RenderableType:
+    """A rich renderable: what was built, a table by layer, findings, what was not checked.
+
+    Args:
+        profile: what was measured.
+        findings: what is told of it, in any order.
+        not_checked: what could not be judged: ``code`` and what it ``needs``.
+    """
+    blocks: list[RenderableType] = [Text(plain(profile.target), style="bold")]
+    blocks += [Text(f"  {plain(line)}") for line in (profile.model, shape_text(profile))]
+    blocks += [Text(f"  {plain(note)}", style="dim") for note in profile.notes]
+    blocks += ["", _layers(profile), ""]
+    blocks += [Text(f"  {plain(line)}") for line in headline(profile)]
+    blocks += ["", *finding_lines(by_weight(findings))]
+    unchecked = list(not_checked)
+    if unchecked:
+        blocks += ["", *not_checked_lines(unchecked)]
+    return Group(*blocks)
+
+
+def init_json(profile: "InitProfile") -> dict[str, Any]:
+    """The ``summary`` of ``surefoot check --init TARGET --format json``.
+
+    Returns:
+        The profile by field, with ``gradient_growth``, ``stream_growth``, ``added_rms``,
+        ``growth_exponents`` and ``reduction``.
+    """
+    return {
+        **to_json(profile),
+        "reduction": profile.reduction,
+        "gradient_growth": profile.gradient_growth,
+        "stream_growth": profile.stream_growth,
+        "added_rms": profile.added_rms,
+        "growth_exponents": dict(profile.growth_exponents()),
+    }
+
+
+def shape_text(profile: "InitProfile") -> str:
+    """``32 layers, 4096 wide, 32 heads of 128, feed-forward 11008, vocabulary 32,000``."""
+    s = profile.sizes
+    kv = "" if s.kv_heads == s.heads else f" ({s.kv_heads} key/value)"
+    experts = "" if s.experts == 1 else f", {s.experts_per_token} of {s.experts} experts"
+    return (
+        f"{s.layers} layers, {s.width} wide, {s.heads} heads{kv} of {s.head_size}, feed-forward "
+        f"{s.ff_width}{experts}, vocabulary {s.vocab_size:,}, norms {profile.placement}"
+    )
+
+
+def headline(profile: "InitProfile") -> list[str]:
+    """The numbers of the whole, a line each."""
+    exponents = profile.growth_exponents()
+    return [
+        f"first loss {number(profile.loss)} nats (+-{number(profile.loss_error, 2)}), ln V "
+        f"{number(profile.ln_vocab)}; standard deviation of the output logits "
+        f"{number(profile.logit_std, 3)}",
+        f"stream {number(profile.layers[0].stream_rms, 3)} -> {number(profile.stream_rms, 3)} "
+        f"(exponent {number(exponents['activation'], 2)}); gradient before the first layer "
+        f"{number(profile.gradient_growth, 3)} times that behind the last (exponent "
+        f"{number(exponents['gradient'], 2)})",
+        *table_texts(profile),
+    ]
+
+
+def table_texts(profile: "InitProfile") -> Iterator[str]:
+    """How far each table can move, and how far rotary positions reach."""
+    for table in profile.tables:
+        reach = ""
+        if table.reach is not None:
+            reach = (
+                f"; the optimizer can carry an element {number(table.reach, 2)} times that in the run, "
+                f"{number(table.warmup_reach, 2)} times in the warm-up"
+            )
+        yield f"{table.name}: RMS {number(table.rms, 3)}{reach}"
+    rotary = profile.rotary
+    if rotary is not None:
+        yield (
+            f"rotary positions: theta {rotary.theta:g}, slowest turn {number(round(rotary.longest))} "
+            f"tokens; {rotary.share_beyond:.0%} of the channels do not turn once in "
+            f"{profile.sequence_length}"
+        )
+
+
+def shown_layers(layers: Sequence["LayerProfile"], most: int = ROWS) -> list["LayerProfile"]:
+    """All layers, or ``most`` of them evenly spaced with both ends."""
+    if len(layers) <= most:
+        return list(layers)
+    return [layers[round(i * (len(layers) - 1) / (most - 1))] for i in range(most)]
+
+
+def shown_columns(profile: "InitProfile") -> list[tuple[str, str, str]]:
+    """The columns that have a value in some layer."""
+    return [
+        column
+        for column in COLUMNS
+        if any(getattr(layer, column[0]) is not None for layer in profile.layers)
+    ]
+
+
+def _layers(profile: "InitProfile") -> RenderableType:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    columns = shown_columns(profile)
+    table.add_column("layer", justify="right", no_wrap=True)
+    for _, heading, _ in columns:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for layer in shown_layers(profile.layers):
+        table.add_row(
+            str(layer.layer), *(number(getattr(layer, field), 3) for field, _, _ in columns)
+        )
+    end = {"stream_rms": profile.stream_rms, "stream_gradient": profile.stream_gradient}
+    table.add_row(
+        "end", *(number(end[field], 3) if field in end else "" for field, _, _ in columns)
+    )
+    return table
