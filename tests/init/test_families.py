@@ -158,7 +158,7 @@ def test_positions_of_gpt2(make_foreign):
 def test_large_embeddings_need_a_head_of_their_own(make_foreign):
     tied, untied = make_foreign("gpt2"), make_foreign("gpt2", tie_word_embeddings=False)
     for settings in ({}, {"embedding_std": "scaled"}):
-        with pytest.raises(UsageError, match="tied to the embedding.*tie_word_embeddings = False"):
+        with pytest.raises(UsageError, match=r"tied to the embedding.*tie_word_embeddings = False"):
             start("spike-no-more", seed=1, **settings)(tied)
         start("spike-no-more", seed=1, **settings)(untied)
     start("spike-no-more", seed=1, embedding_std=0.5)(tied)  # said in so many words

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from surefoot.optim.clipping import AdaGC
+from surefoot.optim.clipping.tensors import gradient_norms
 
 
 def reference(streams, *, ratio=1.05, clip=1.0, decay=0.98, warmup=100):
@@ -149,3 +150,24 @@ def test_the_minimum_of_the_warm_up():
     assert clipper.steps == 3
     (clipped,) = run(clipper, [p], [np.array([8.0, 0, 0, 0])])
     assert clipped[0] == pytest.approx(0.25 * 1.05, rel=1e-6)
+
+
+def test_norms_are_measured_in_float32():
+    """8 bits of bf16 would move a norm by more than the 5 % that the method allows."""
+    ps = [torch.nn.Parameter(torch.zeros(n, dtype=torch.bfloat16)) for n in (5000, 7)]
+    for p in ps:
+        p.grad = torch.full_like(p, 0.011)
+    wanted = [float(p.grad.double().norm()) for p in ps]
+    norms = gradient_norms(ps, torch.float32)
+    assert norms.dtype == torch.float32
+    np.testing.assert_allclose(norms.numpy(), wanted, rtol=1e-6)
+
+
+def test_a_tensor_whose_norm_overflows_is_left_alone():
+    ps = [torch.nn.Parameter(torch.zeros(4)) for _ in range(2)]
+    clipper = AdaGC(ps, clip=0.0, warmup=1)
+    for size in (1.0, 1e30):
+        ps[0].grad, ps[1].grad = torch.full((4,), size), torch.ones(4)
+        assert clipper(torch.tensor(1.0)) == 1
+    assert (ps[0].grad == 1e30).all()
+    assert (clipper.gamma == 2).all()

@@ -112,7 +112,18 @@ def test_a_zero_gradient_stays():
 
 def test_bf16_gradients_are_clipped_to_their_own_rounding():
     """The factor is not rounded before it multiplies: 8 bits would add half a percent."""
-    p = nn.Parameter(torch.full((1, 64), 1.0, dtype=torch.bfloat16))
-    p.grad = torch.full((1, 64), 3.0, dtype=torch.bfloat16)
+    p = nn.Parameter(torch.ones(8, 64, dtype=torch.bfloat16))
+    p.grad = filled((8, 64), 3, 3.0, torch.bfloat16)
+    wanted = reference(p.detach().double().numpy(), p.grad.double().numpy(), ratio=0.5)
     AGC([p], ratio=0.5)(torch.tensor(1.0))
-    assert (p.grad == torch.tensor(0.5, dtype=torch.bfloat16)).all()
+    assert torch.equal(p.grad, torch.tensor(wanted).to(torch.bfloat16))
+
+
+def test_a_unit_whose_norm_overflows_is_left_alone():
+    """Its factor would be 0, and make a zero of what is visibly too large."""
+    p = nn.Parameter(torch.ones(2, 4))
+    p.grad = torch.full((2, 4), 1e30)
+    p.grad[1] = 1.0
+    AGC([p])(torch.tensor(1.0))
+    assert (p.grad[0] == 1e30).all()
+    assert (p.grad[1] < 0.02).all()

@@ -14,12 +14,12 @@ from surefoot.optim.clip import clip_factor
 from surefoot.optim.clipping import ZClip
 from surefoot.optim.skip import SpikeSkip
 
-RATE, AT, AFTER = 1e-3, 300, 1200
+RATE, AT, AFTER = 1e-3, 150, 1200
 NO = torch.tensor(0.0)
 ONE = torch.tensor(1.0)
 
 
-def lost(beta2, method, size=1000.0):
+def lost(beta2, method, size=1000.0, after=AFTER):
     """Steps of progress lost to the spike, and the update right after it, over the usual one."""
     p = torch.nn.Parameter(torch.zeros(16, dtype=torch.float64))
     optimizer = torch.optim.AdamW(
@@ -28,7 +28,7 @@ def lost(beta2, method, size=1000.0):
     generator = torch.Generator().manual_seed(0)
     skipping, zclip = SpikeSkip(), ZClip(clip=0.0)
     places = []
-    for step in range(AT + AFTER):
+    for step in range(AT + after):
         p.grad = torch.full_like(p, 0.25 * (1 + 0.01 * torch.randn((), generator=generator)))
         if step == AT:
             p.grad *= size
@@ -44,11 +44,11 @@ def lost(beta2, method, size=1000.0):
             skip = skipping.skip(torch.tensor(2.0), norm)
         guarded_step(optimizer, found_inf=skip, grad_divisor=1 / factor)
         places.append(-float(p.detach()[0]) / RATE)
-    return AT + AFTER - places[-1], places[AT] - places[AT - 1]
+    return AT + after - places[-1], places[AT] - places[AT - 1]
 
 
 @pytest.mark.parametrize(
-    ("beta2", "steps", "first"), [(0.95, 179, 0.45), (0.99, 767, 0.98), (0.999, 1144, 1.63)]
+    ("beta2", "steps", "first"), [(0.95, 180, 0.45), (0.99, 773, 0.89), (0.999, 1151, 1.19)]
 )
 def test_without_either_one_spike_stops_training(beta2, steps, first):
     """Adam bounds the update, so weights survive; v keeps the square of the spike, and holds all
@@ -58,21 +58,22 @@ def test_without_either_one_spike_stops_training(beta2, steps, first):
     assert found[1] == pytest.approx(first, abs=0.01)
 
 
-@pytest.mark.parametrize("beta2", [0.95, 0.999])
+@pytest.mark.parametrize("beta2", [0.95, 0.99, 0.999])
 @pytest.mark.parametrize("method", ["clip at 1", "clip at 0.1", "zclip"])
 def test_clipping_protects_the_moments(beta2, method):
-    assert abs(lost(beta2, method)[0]) < 0.3
+    assert abs(lost(beta2, method, after=150)[0]) < 0.3
 
 
-@pytest.mark.parametrize("beta2", [0.95, 0.999])
+@pytest.mark.parametrize("beta2", [0.95, 0.99, 0.999])
 def test_skipping_costs_the_step(beta2):
-    steps, first = lost(beta2, "skip")
+    steps, first = lost(beta2, "skip", after=150)
     assert first == 0
     assert steps == pytest.approx(1.0, abs=0.2)
 
 
 def test_a_constant_factor_cancels():
     """Clipping at a tenth of every norm: the same steps as without, spike aside."""
-    always, never = lost(0.95, "clip at 0.1", size=1.0), lost(0.95, "none", size=1.0)
+    always = lost(0.95, "clip at 0.1", size=1.0, after=150)
+    never = lost(0.95, "none", size=1.0, after=150)
     assert always[0] == pytest.approx(never[0], abs=0.1)
     assert math.isclose(always[1], never[1], abs_tol=0.02)

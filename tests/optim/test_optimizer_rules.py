@@ -147,9 +147,7 @@ def close(got, want, dtype, scale, what, least=0.0):
     eps=st.sampled_from([1e-8, 1e-3]),
     decay=st.sampled_from([0.0, 0.1]),
 )
-def test_each_step_is_the_plain_one(
-    name, dtype, on_device, seed, scales, holes, betas, eps, decay
-):
+def test_each_step_is_the_plain_one(name, dtype, on_device, seed, scales, holes, betas, eps, decay):
     rule, options = CASES[name]
     state = State(dtype, seed)
     s = Settings(beta1=betas[0], beta2=betas[1], eps=eps, weight_decay=decay)

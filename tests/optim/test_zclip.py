@@ -76,7 +76,7 @@ def test_is_the_formula(name, seed):
     assert sum(f < 1 for f in wanted) > 5  # the streams do bring it to clip
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(
         st.one_of(
@@ -124,7 +124,7 @@ def test_the_two_readings_differ_where_said():
     rng = np.random.default_rng(0)
     new, old = ZClip(clip=0.0), ZClip(clip=0.0, about="old")
     ratios = []
-    for n in rng.normal(1.0, 0.05, 2000).clip(0.8, 1.1):
+    for n in rng.normal(1.0, 0.05, 1500).clip(0.8, 1.1):
         for clipper in (new, old):
             clipper(torch.tensor(float(n)))
         ratios.append(float(old.variance / new.variance))

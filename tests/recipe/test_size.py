@@ -27,6 +27,23 @@ def test_parameters_are_those_of_the_model(norm, activation, qk_norm, tied):
     assert size.parameters(shape) == sum(p.numel() for p in Decoder(shape).parameters())
 
 
+SWITCHES = [
+    *({"norm_placement": name} for name in
+      ("post", "sandwich", "peri", "reordered", "b2t", "deepnorm", "none")),
+    {"embedding_norm": True}, {"embedding_norm": True, "norm_placement": "peri"},
+    {"qk_norm_over": "width"}, {"layer_scale": 0.1}, {"sigma_reparam": True}, {"experts": 4},
+    {"experts": 3, "sigma_reparam": True, "activation": "gelu"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("switches", SWITCHES, ids=str)
+def test_parameters_with_every_switch(switches):
+    shape = Architecture(
+        layers=3, width=32, heads=4, kv_heads=2, vocab_size=50, sequence_length=16, **switches
+    )
+    assert size.parameters(shape) == sum(p.numel() for p in Decoder(shape).parameters())
+
+
 def test_the_bound_is_the_sum(recipe):
     asked = recipe()
     needed = 16 * size.parameters(asked.architecture) + 16 * 262_144

@@ -44,8 +44,8 @@ __all__ = [
     "TokenWriter",
     "Tokenizer",
     "baselines",
-    "prepare",
     "length_at",
+    "prepare",
     "rank_share",
     "samples_of_step",
 ]

@@ -3,7 +3,7 @@
 ::
 
     from surefoot.init import start
-    start("spike-no-more", seed=1)(model)        # any method of METHODS, any known model
+    start("spike-no-more", seed=1)(model)        # any method of METHODS, any model with a role map
 
 With a recipe's section [init] and a map from parameter names to roles (:data:`ROLES`)::
 
@@ -28,7 +28,7 @@ from surefoot.init.role_map import roles_of
 from surefoot.init.roles import ROLES
 from surefoot.init.scaled_matrix import ScaledMatrix
 from surefoot.init.shape import Shape, shape_of
-from surefoot.init.start import start
+from surefoot.init.start import Start, start
 
 __all__ = [
     "FAMILIES",
@@ -41,6 +41,7 @@ __all__ = [
     "ScaledMatrix",
     "Shape",
     "Spread",
+    "Start",
     "Weight",
     "coordinate_check",
     "initialise",

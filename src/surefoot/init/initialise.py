@@ -127,7 +127,13 @@ def rate_factors(
         init: method.
         width: channels of the residual stream. Default: those of the embedding.
     """
-    method = method_of(init)
+    return factors(model, roles, method_of(init), width=width)
+
+
+def factors(
+    model: nn.Module, roles: Mapping[str, str], method: Method, *, width: int | None
+) -> dict[str, float]:
+    """As :func:`rate_factors`, by a method."""
     if type(method).rate_factor is Method.rate_factor:
         return {}
     shape = shape_of(model, roles, width=width)

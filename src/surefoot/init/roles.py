@@ -82,9 +82,13 @@ def require_role(role: str, of: str) -> None:
 
 
 def renamed(model: nn.Module, roles: Mapping[str, str]) -> dict[str, str]:
-    """A role map of the names before a re-parameterisation, for the names after it."""
-    by_plain_name = {plain_name(name): role for name, role in roles.items()}
-    return {
-        name: "scale" if is_of_parametrization(name) else by_plain_name[plain_name(name)]
-        for name, _ in model.named_parameters()
-    }
+    """A role map of the names before a re-parameterisation, for the names after it.
+
+    What a parametrization trains gets the role ``scale``; all other entries are kept.
+    """
+    now = {plain_name(name): name for name, _ in model.named_parameters()}
+    named = {now.get(plain_name(name), name): role for name, role in roles.items()}
+    for name, _ in model.named_parameters():
+        if is_of_parametrization(name):
+            named.setdefault(name, "scale")
+    return named

@@ -20,8 +20,8 @@ from surefoot.recipe import Architecture
 class Experts(nn.Module):
     """The sum over the k experts chosen for a token of weight times ``FeedForward``.
 
-    The router is a matrix (E, C) whose product is made in fp32 under autocast too: rounding its
-    logits to bf16 changes who is chosen, and destabilises training (Zoph et al. 2022, 2202.08906).
+    The router's product is made in fp32, under autocast too: rounding its logits to bf16 changes
+    who is chosen, and makes training unstable (Fedus et al. 2021, 2101.03961, selective precision).
     Weights are renormalised over the chosen, so experts that are equal give what one of them gives.
 
     The capacity is a limit in training only. In evaluation nothing is dropped: the loss of a

@@ -14,8 +14,8 @@ class RouterSums(NamedTuple):
     """What routers tell of a forward pass: 0-d tensors of one layer, or those of all layers.
 
     Over all layers (:func:`stack_router_sums`) the two losses are means over the layers, 0-d, and
-    the rest are vectors (layers,). All are fp32 at least and on the device; a token whose logits
-    are NaN makes the means NaN.
+    the rest are vectors (layers,). All are fp32 at least, on the device, and of the tokens of one
+    forward pass on one rank; a token whose logits are NaN makes the means NaN.
 
     Attributes:
         balance_loss: experts times the sum over the experts of (share of the assignments, share of

@@ -8,7 +8,17 @@ from torch import Tensor
 
 from surefoot.optim.build import OPTIMIZERS
 from surefoot.optim.fused import fused_adamw_
-from surefoot.optim.lists import Column, norms, scalars, skipped, units
+from surefoot.optim.lists import (
+    Column,
+    counts,
+    fresh,
+    norms,
+    of_tensors,
+    root_mean_square,
+    scalars,
+    skipped,
+    units,
+)
 from surefoot.optim.moments import (
     MomentOptimizer,
     Params,
@@ -67,29 +77,30 @@ def adamw_update_clip(
     """
     if not params or skipped(found_inf):
         return
-    rates = []
-    for unit in units((grads, exp_avgs, exp_avg_sqs), steps, grad_scale):
-        root2 = (1 - beta2**unit.count).sqrt()
-        floor = scalars(floor_of(eps, root2))
-        sizes: list[Sequence[Tensor]] = []
-        for g, m, v in unit.fresh():
+    count = counts(steps)
+    root2 = (1 - beta2**count).sqrt()
+    floors = scalars(floor_of(eps, root2))
+    sizes: list[Tensor] = []
+    for numbers, parts in units((grads, exp_avgs, exp_avg_sqs)):
+        found: list[Sequence[Tensor]] = []
+        for g, m, v in fresh(parts, grad_scale):
             update = torch._foreach_lerp(m, g, 1 - beta1)
             under = next_second(g, v, beta2)
             torch._foreach_sqrt_(under)
-            torch._foreach_add_(under, floor)
+            torch._foreach_add_(under, floors[numbers])
             torch._foreach_div_(update, under)
-            sizes.append(norms(update))
-        rms = unit.rms(sizes) * root2 / (1 - beta1**unit.count)
-        rates.append(lr / (rms / update_clip).clamp(min=1))
-    rate = torch.cat(rates)
+            found.append(norms(update))
+        sizes += of_tensors(found)
+    rms = root_mean_square(sizes, params) * root2 / (1 - beta1**count)
+    rates = lr / (rms / update_clip).clamp(min=1)
     fused_adamw_(
         params,
         grads,
         exp_avgs,
         exp_avg_sqs,
         steps,
-        rates=rate,
-        decays=lr * weight_decay * torch.ones_like(rate),
+        rates=rates,
+        decays=lr * weight_decay * torch.ones_like(rates),
         beta1=beta1,
         beta2=beta2,
         eps=eps,

@@ -47,7 +47,7 @@ def build_optimizer(
 
 @OPTIMIZERS.register("adamw")
 def _adamw(groups: list[dict[str, Any]], optimizer: Optimizer) -> torch.optim.AdamW:
-    """torch's AdamW (Loshchilov and Hutter 2017, 1711.05101), fused where torch can."""
+    """Torch's AdamW (Loshchilov and Hutter 2017, 1711.05101), fused where torch can."""
     devices = {parameter.device.type for group in groups for parameter in group["params"]}
     fused = devices <= set(FUSED_DEVICES)
     return torch.optim.AdamW(

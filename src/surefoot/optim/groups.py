@@ -11,7 +11,7 @@ from surefoot.recipe import Optimizer
 
 KINDS = {
     **dict.fromkeys(["embedding", "position"], "embeddings"),
-    **dict.fromkeys(["norm", "bias", "scale"], "vectors"),
+    **dict.fromkeys(["norm", "norm_offset", "bias", "scale"], "vectors"),
     **dict.fromkeys(["head", "router"], "matrices"),
     **dict.fromkeys(
         [

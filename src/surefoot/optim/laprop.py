@@ -6,7 +6,17 @@ import torch
 from torch import Tensor
 
 from surefoot.optim.build import OPTIMIZERS
-from surefoot.optim.lists import Column, add_ratio_, kept_where, on_host, scalars, skipped, units
+from surefoot.optim.lists import (
+    Column,
+    add_ratio_,
+    counts,
+    fresh,
+    kept_where,
+    on_host,
+    scalars,
+    skipped,
+    units,
+)
 from surefoot.optim.moments import MomentOptimizer, Params, adam_settings, floor_of
 from surefoot.recipe import Optimizer
 
@@ -59,25 +69,28 @@ def laprop(
     """
     if not params or skipped(found_inf):
         return
-    for unit in units((grads, params, exp_avgs, exp_avg_sqs), steps, grad_scale):
-        c1, root2 = 1 - beta1**unit.count, (1 - beta2**unit.count).sqrt()
-        floor = scalars(floor_of(eps, root2))
-        share = scalars((1 - beta1) * lr * root2)
-        keep = scalars(1 - lr * weight_decay * torch.ones_like(c1))
-        factors = scalars(-1 / c1)
-        changed = [x for part in unit.parts for column in part[1:] for x in column]
+    count = counts(steps)
+    root2 = (1 - beta2**count).sqrt()
+    floors = scalars(floor_of(eps, root2))
+    shares = scalars((1 - beta1) * lr * root2)
+    keeps = scalars(1 - lr * weight_decay * torch.ones_like(count))
+    factors = scalars(-1 / (1 - beta1**count))
+    for numbers, parts in units((grads, params, exp_avgs, exp_avg_sqs)):
+        changed = [x for part in parts for column in part[1:] for x in column]
         with kept_where(found_inf, changed):
-            for g, p, m, v in unit.fresh():
+            for g, p, m, v in fresh(parts, grad_scale):
                 torch._foreach_mul_(v, beta2)
                 torch._foreach_addcmul_(v, g, g, 1 - beta2)
                 under = list(torch._foreach_sqrt(v))
-                torch._foreach_add_(under, floor)
+                torch._foreach_add_(under, floors[numbers])
                 torch._foreach_mul_(m, beta1)
-                add_ratio_(m, g, under, share)
-                torch._foreach_mul_(p, keep)
-                torch._foreach_add_(p, torch._foreach_mul(m, factors))
-    made = 1.0 if found_inf is None or on_host(found_inf) else (found_inf == 0).float()
-    torch._foreach_add_(list(steps), made)
+                add_ratio_(m, g, under, shares[numbers])
+                torch._foreach_mul_(p, keeps[numbers])
+                torch._foreach_add_(p, torch._foreach_mul(m, factors[numbers]))
+    if found_inf is None or on_host(found_inf):
+        torch._foreach_add_(list(steps), 1.0)
+    else:  # a list: one 0-d tensor would be read by the host
+        torch._foreach_add_(list(steps), [(found_inf == 0).float()] * len(steps))
 
 
 class LaProp(MomentOptimizer):

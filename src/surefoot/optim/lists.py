@@ -8,7 +8,6 @@ is one kernel. Scalars are Python floats in the first case, tensors in the secon
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -24,6 +23,7 @@ SMALLEST = torch.finfo(torch.float32).tiny
 
 Scalars = list[float] | list[Tensor]
 Column = Sequence[Tensor]
+Part = tuple[list[Tensor], ...]
 
 
 HOSTS = ("cpu",)
@@ -35,55 +35,55 @@ def on_host(tensor: Tensor) -> bool:
     return tensor.device.type in HOSTS
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """Tensors that are gone over together: one in pieces, or several whole ones.
-
-    Attributes:
-        numbers: which of all tensors they are.
-        parts: of each part the columns, gradients first; a column has a piece of each tensor.
-        count: updates made to each tensor, with this one; float64 (k,).
-        sizes: elements of each, float64 (k,).
-        divisor: 0-d, of the gradients.
-    """
-
-    numbers: slice
-    parts: list[tuple[list[Tensor], ...]]
-    count: Tensor
-    sizes: Tensor
-    divisor: Tensor | None
-
-    def fresh(self) -> Iterator[tuple[list[Tensor], ...]]:
-        """The parts, each gradient divided in place as it comes; go over this once."""
-        for part in self.parts:
-            unscale_(part[0], self.divisor)
-            yield part
-
-    def rms(self, norms: list[Sequence[Tensor]]) -> Tensor:
-        """Root mean square of each tensor, from the norms of its pieces part by part; (k,)."""
-        each = torch.stack([torch.stack(list(part)) for part in norms]).double()
-        found: Tensor = torch.linalg.vector_norm(each, dim=0) / self.sizes.sqrt()
-        return found
-
-
-def units(columns: Sequence[Column], steps: Column, divisor: Tensor | None) -> Iterator[Unit]:
-    """All tensors, unit by unit.
+def units(columns: Sequence[Column]) -> Iterator[tuple[slice, list[Part]]]:
+    """All tensors, some at a time: one in pieces, or several whole ones.
 
     Args:
-        columns: gradients, then what goes with them; all on one device.
-        steps: 0-d counters of the updates made before, one a tensor.
-        divisor: 0-d, of the gradients; None = 1.
+        columns: gradients and what goes with them; all on one device.
+
+    Yields:
+        Which of the tensors they are, and their parts: of each column a piece of each tensor.
     """
-    count = torch.stack(list(steps)).double() + 1
-    for numbers, parts in _units(columns):
-        sizes = [max(1, g.numel()) for g in columns[0][numbers]]  # an empty tensor has no mean
-        yield Unit(
-            numbers=numbers,
-            parts=parts,
-            count=count[numbers],
-            sizes=torch.tensor(sizes, dtype=torch.float64).to(count.device, non_blocking=True),
-            divisor=divisor,
-        )
+    first, tensors = 0, columns[0]
+    if on_host(tensors[0]):
+        for i in range(len(tensors)):
+            yield slice(i, i + 1), _pieces([column[i] for column in columns])
+        return
+    while first < len(tensors):
+        size, last = tensors[first].numel(), first + 1
+        while last < len(tensors) and size + tensors[last].numel() <= BATCH_ON_DEVICE:
+            size, last = size + tensors[last].numel(), last + 1
+        yield slice(first, last), [tuple(list(column[first:last]) for column in columns)]
+        first = last
+
+
+def fresh(parts: list[Part], divisor: Tensor | None) -> Iterator[Part]:
+    """The parts, the first column divided in place as each comes, while it is in the cache."""
+    for part in parts:
+        unscale_(part[0], divisor)
+        yield part
+
+
+def counts(steps: Column) -> Tensor:
+    """Updates made to each tensor with the coming one, from 0-d counters; float64 (P,).
+
+    Float64, for 1 - beta^t loses digits.
+    """
+    return torch.stack(list(steps)).double() + 1
+
+
+def of_tensors(norms: list[Sequence[Tensor]]) -> list[Tensor]:
+    """L2 norms of the tensors of a unit, from those of its pieces part by part."""
+    if len(norms) == 1:
+        return list(norms[0])
+    return [torch.linalg.vector_norm(torch.stack(each)) for each in zip(*norms, strict=True)]
+
+
+def root_mean_square(norms: list[Tensor], tensors: Column) -> Tensor:
+    """Of tensors from their L2 norms; float64 (P,)."""
+    sizes = [max(1, tensor.numel()) for tensor in tensors]  # an empty tensor has no mean
+    roots = torch.tensor(sizes, dtype=torch.float64).sqrt()
+    return torch.stack(norms).double() / roots.to(norms[0].device, non_blocking=True)
 
 
 def scalars(values: Tensor) -> Scalars:
@@ -138,21 +138,7 @@ def norms(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     return torch._foreach_norm(list(tensors), 2, dtype=dtype)
 
 
-def _units(columns: Sequence[Column]) -> Iterator[tuple[slice, list[tuple[list[Tensor], ...]]]]:
-    first, tensors = 0, columns[0]
-    if on_host(tensors[0]):
-        for i in range(len(tensors)):
-            yield slice(i, i + 1), _pieces([column[i] for column in columns])
-        return
-    while first < len(tensors):
-        size, last = tensors[first].numel(), first + 1
-        while last < len(tensors) and size + tensors[last].numel() <= BATCH_ON_DEVICE:
-            size, last = size + tensors[last].numel(), last + 1
-        yield slice(first, last), [tuple(list(column[first:last]) for column in columns)]
-        first = last
-
-
-def _pieces(row: list[Tensor]) -> list[tuple[list[Tensor], ...]]:
+def _pieces(row: list[Tensor]) -> list[Part]:
     """Of one gradient and what goes with it: pieces as views."""
     # A view as a vector must not be a copy: a tensor laid out otherwise stays whole.
     if row[0].numel() <= CHUNK_ON_CPU or not all(tensor.is_contiguous() for tensor in row):

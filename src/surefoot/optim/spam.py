@@ -8,7 +8,16 @@ from torch import Tensor
 
 from surefoot.optim.build import OPTIMIZERS
 from surefoot.optim.fused import fused_adamw_
-from surefoot.optim.lists import Column, Scalars, Unit, on_host, scalars, skipped, units
+from surefoot.optim.lists import (
+    Column,
+    Scalars,
+    counts,
+    fresh,
+    on_host,
+    scalars,
+    skipped,
+    units,
+)
 from surefoot.optim.moments import MomentOptimizer, Params, adam_settings, within
 from surefoot.recipe import Optimizer
 
@@ -75,24 +84,21 @@ def spam(
     if not params or skipped(found_inf):
         return
     _count_resets(steps, resets, reset_every, found_inf)
-    rates = []
-    done = torch.stack(list(resets))
-    for unit in units((grads, exp_avgs, exp_avg_sqs), steps, grad_scale):
-        rates.append(lr * _rewarm(unit.count, done[unit.numbers], reset_warmup))
-        slack = scalars(UNLIMITED * (unit.count <= clip_after))
-        for g, m, v in unit.fresh():
-            _forget(unit, m, v)
-            if not (isinstance(slack[0], float) and slack[0] > 0):
-                _clip_(g, v, element_clip, slack)
-    rate = torch.cat(rates)
+    count = counts(steps)
+    rates = lr * _rewarm(count, torch.stack(list(resets)), reset_warmup)
+    slack = scalars(UNLIMITED * (count <= clip_after))
+    for numbers, parts in units((grads, exp_avgs, exp_avg_sqs)):
+        for g, m, v in fresh(parts, grad_scale):
+            _forget(count[numbers], m, v)
+            _clip_(g, v, element_clip, slack[numbers])
     fused_adamw_(
         params,
         grads,
         exp_avgs,
         exp_avg_sqs,
         steps,
-        rates=rate,
-        decays=lr * weight_decay * torch.ones_like(rate),
+        rates=rates,
+        decays=lr * weight_decay * torch.ones_like(rates),
         beta1=beta1,
         beta2=beta2,
         eps=eps,
@@ -119,21 +125,23 @@ def _rewarm(count: Tensor, resets: Tensor, length: int) -> Tensor:
     return torch.where((resets > 0) & (count <= length), factor, 1.0)
 
 
-def _forget(unit: Unit, m: list[Tensor], v: list[Tensor]) -> None:
-    """Zero moments before a first update; a device does not know whether it is one."""
-    if on_host(m[0]):
-        if unit.count[0] == 1:
+def _forget(count: Tensor, m: list[Tensor], v: list[Tensor]) -> None:
+    """Zero moments before a first update; the host of a device does not know whether it is one."""
+    if on_host(count):
+        if count[0] == 1:
             torch._foreach_zero_(m)
             torch._foreach_zero_(v)
         return
     zero = m[0].new_zeros(())
-    for first, *moments in zip((unit.count == 1).unbind(), m, v, strict=True):
+    for first, *moments in zip((count == 1).unbind(), m, v, strict=True):
         for moment in moments:
             torch.where(first, zero, moment, out=moment)
 
 
 def _clip_(g: list[Tensor], v: list[Tensor], element_clip: float, slack: Scalars) -> None:
     """Bring gradients in place within sqrt(element_clip v) + slack."""
+    if isinstance(slack[0], float) and slack[0] > 0:
+        return
     limit = list(torch._foreach_mul(v, element_clip))
     torch._foreach_sqrt_(limit)
     torch._foreach_add_(limit, slack)

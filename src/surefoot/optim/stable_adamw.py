@@ -8,7 +8,17 @@ from torch import Tensor
 
 from surefoot.optim.build import OPTIMIZERS
 from surefoot.optim.fused import fused_adamw_
-from surefoot.optim.lists import Column, norms, scalars, skipped, units
+from surefoot.optim.lists import (
+    Column,
+    counts,
+    fresh,
+    norms,
+    of_tensors,
+    root_mean_square,
+    scalars,
+    skipped,
+    units,
+)
 from surefoot.optim.moments import (
     MomentOptimizer,
     Params,
@@ -68,27 +78,28 @@ def stable_adamw(
     """
     if not params or skipped(found_inf):
         return
-    rates = []
-    for unit in units((grads, exp_avg_sqs), steps, grad_scale):
-        root2 = (1 - beta2**unit.count).sqrt()
-        floor = scalars(floor_of(eps, root2))
-        ratios: list[Sequence[Tensor]] = []
-        for g, v in unit.fresh():
+    root2 = (1 - beta2 ** counts(steps)).sqrt()
+    floors = scalars(floor_of(eps, root2))
+    ratios: list[Tensor] = []
+    for numbers, parts in units((grads, exp_avg_sqs)):
+        found: list[Sequence[Tensor]] = []
+        for g, v in fresh(parts, grad_scale):
             # g / max(sqrt(v), eps sqrt(c2)): eps^2 would not be a float32 number below 1e-22.
             least = next_second(g, v, beta2)
             torch._foreach_sqrt_(least)
-            torch._foreach_clamp_min_(least, floor)
-            ratios.append(norms(torch._foreach_div(g, least)))
-        rates.append(lr / (unit.rms(ratios) * root2 / update_clip).clamp(min=1))
-    rate = torch.cat(rates)
+            torch._foreach_clamp_min_(least, floors[numbers])
+            found.append(norms(torch._foreach_div(g, least)))
+        ratios += of_tensors(found)
+    rms = root_mean_square(ratios, params) * root2
+    rates = lr / (rms / update_clip).clamp(min=1)
     fused_adamw_(
         params,
         grads,
         exp_avgs,
         exp_avg_sqs,
         steps,
-        rates=rate,
-        decays=rate * weight_decay,
+        rates=rates,
+        decays=rates * weight_decay,
         beta1=beta1,
         beta2=beta2,
         eps=eps,

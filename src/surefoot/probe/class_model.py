@@ -1,11 +1,13 @@
 """A class of the transformers library as a subject: its own code and its own initialisation."""
 
 import copy
-import inspect
 import math
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -14,7 +16,15 @@ from torch import Tensor, nn
 from surefoot.errors import ConfigError
 from surefoot.init import FAMILIES, roles_of
 from surefoot.probe.profile import Sizes
-from surefoot.probe.subject import Build, SubLayers, Subject, wider_logits
+from surefoot.probe.subject import (
+    Build,
+    Run,
+    Subject,
+    SubLayers,
+    head_rows,
+    places,
+    wider_logits,
+)
 
 _ATTENTION = ("self_attn", "attn", "attention")
 _FEED_FORWARD = ("mlp", "block_sparse_moe")
@@ -45,17 +55,14 @@ def class_config(settings: Mapping[str, Any], where: str) -> Any:
     model_type = settings.get("model_type")
     if not isinstance(model_type, str) or model_type not in FAMILIES:
         return None
-    try:
-        from transformers import CONFIG_MAPPING
-    except ImportError:
-        return None
-    if model_type not in CONFIG_MAPPING:
+    library = transformers()
+    if library is None or model_type not in library.CONFIG_MAPPING:
         return None
     left_out = ("quantization_config", "auto_map", "torch_dtype", "dtype", "_attn_implementation")
     given = {key: value for key, value in settings.items() if key not in left_out}
     try:
         with _quiet():
-            config = CONFIG_MAPPING[model_type].from_dict({**given, "torch_dtype": "float32"})
+            config = library.CONFIG_MAPPING[model_type].from_dict({**given, "torch_dtype": "float32"})
     except Exception as error:  # whatever a foreign class raises on foreign settings
         raise ConfigError(f"{where}: {model_type} refuses it: {_first_line(error)}") from None
     for name, most in (*_MOST.items(), ("num_attention_heads", 2**16)):
@@ -66,6 +73,11 @@ def class_config(settings: Mapping[str, Any], where: str) -> Any:
                 f"{where}: {name}: expected a whole number of 1 to {most}, got {shown}"
             )
     return config
+
+
+def transformers() -> Any:
+    """The library; None if it is not installed."""
+    return import_module("transformers") if find_spec("transformers") is not None else None
 
 
 def class_sizes(config: Any, where: str) -> Sizes:
@@ -158,12 +170,12 @@ def _resized(config: Any, sizes: Sizes, full: Sizes) -> Any:
 
 
 def _from_config(config: Any) -> nn.Module:
-    from transformers import AutoModelForCausalLM
-
+    library: Any = transformers()
+    make = library.AutoModelForCausalLM.from_config
     try:
-        model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
+        model = make(config, attn_implementation="sdpa")
     except ValueError:  # a family that has no fused attention, such as Gemma 2
-        model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+        model = make(config, attn_implementation="eager")
     assert isinstance(model, nn.Module)
     return model
 
@@ -194,23 +206,24 @@ def _subject(model: nn.Module, sizes: Sizes, full: Sizes) -> Subject:
     )
 
 
-def _runner(model: nn.Module, reduction: float) -> Any:
-    keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
+def _runner(model: nn.Module, reduction: float) -> Run:
+    """The class's own forward pass; whatever it does to its logits comes behind the correction."""
+    head: Any = model.get_output_embeddings()  # type: ignore[operator]
+    path, _, name = next(n for n, m in model.named_modules() if m is head).rpartition(".")
+    holder = model.get_submodule(path)
+    weight, bias = head.weight, getattr(head, "bias", None)
 
-    def run(tokens: Tensor, positions: Tensor) -> Tensor:
+    def run(tokens: Tensor, rows: Tensor) -> Tensor:
         def widen(_module: nn.Module, _inputs: Any, logits: Tensor) -> Tensor:
-            own = tokens[:, positions] if keeps else tokens
-            return wider_logits(logits, own, reduction)
+            if bias is not None:
+                logits = logits + bias[rows]
+            return logits if reduction == 1 else wider_logits(logits, own, reduction)
 
-        head = model.get_output_embeddings()  # type: ignore[operator]
-        hook = head.register_forward_hook(widen) if reduction != 1 else None
-        try:
-            some = {"logits_to_keep": positions} if keeps else {}
-            logits: Tensor = model(input_ids=tokens, use_cache=False, **some).logits
-        finally:
-            if hook is not None:
-                hook.remove()
-        return logits if keeps else logits[:, positions]
+        own = places(tokens, rows)
+        with head_rows(holder, name, weight, rows):
+            getattr(holder, name).register_forward_hook(widen)
+            logits: Tensor = model(input_ids=tokens, use_cache=False).logits
+        return logits
 
     return run
 
@@ -259,23 +272,18 @@ def _activation(model: nn.Module, sizes: Sizes) -> str:
     return "identity"
 
 
-class _quiet(warnings.catch_warnings):
+@contextmanager
+def _quiet() -> Iterator[None]:
     """Without the library's remarks, which are about generating text and about files."""
-
-    def __enter__(self) -> Any:
-        from transformers.utils import logging
-
-        self._level = logging.get_verbosity()
-        logging.set_verbosity_error()
-        found = super().__enter__()
-        warnings.simplefilter("ignore")
-        return found
-
-    def __exit__(self, *error: Any) -> None:
-        from transformers.utils import logging
-
-        logging.set_verbosity(self._level)
-        super().__exit__(*error)
+    logging = import_module("transformers.utils.logging")
+    level = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(level)
 
 
 def _first_line(error: Exception) -> str:

@@ -10,7 +10,7 @@ from torch.nn.utils import parametrize
 from surefoot import init as initialisations
 from surefoot.model import Decoder
 from surefoot.probe.profile import Sizes
-from surefoot.probe.subject import Build, SubLayers, Subject, wider_logits
+from surefoot.probe.subject import Build, Subject, SubLayers, head_rows, places, wider_logits
 from surefoot.recipe import Architecture, Init
 
 ACTIVATIONS = {"swiglu": "swiglu", "gelu": "gelu"}
@@ -81,15 +81,12 @@ def _build(full: Architecture, init: Init, sizes: Sizes, seed: int, head: float)
     model.eval()
     reduction = full.width / sizes.width
 
-    def run(tokens: Tensor, positions: Tensor) -> Tensor:
-        last = model.norm if model.norm is not None else model.layers[-1]
-        hook = last.register_forward_hook(lambda _m, _i, x: x[:, positions])
-        try:
+    def run(tokens: Tensor, rows: Tensor) -> Tensor:
+        matrix = model.embedding.weight if model.head is None else model.head.weight
+        with head_rows(model, "head", matrix, rows):
             logits: Tensor = model(tokens)
-        finally:
-            hook.remove()
         if full.tied_embeddings and reduction != 1:
-            logits = wider_logits(logits, tokens[:, positions], reduction)
+            logits = wider_logits(logits, places(tokens, rows), reduction)
         cap = full.logit_softcap
         return logits if cap is None else cap * torch.tanh(logits / cap)
 

@@ -1,7 +1,7 @@
 """One forward and one backward pass of a subject, and what is read off them."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from surefoot.probe.attention import Watch
 from surefoot.probe.reduce import Plan
-from surefoot.probe.subject import Subject
+from surefoot.probe.subject import Subject, places
 
-# B sequences, T positions, P positions whose loss is taken, C = width, V = vocabulary.
+# B sequences, T positions, R rows of the vocabulary, C = width, V = vocabulary.
 
 
 @dataclass(slots=True)
@@ -68,35 +68,54 @@ def zipf_tokens(vocab_size: int, plan: Plan, seed: int) -> Tensor:
     return ranks.clamp_(0, vocab_size - 1)
 
 
-def zipf_shares(vocab_size: int) -> Tensor:
-    """How likely each token of :func:`zipf_tokens` is, (V,)."""
-    ranks = torch.arange(1, vocab_size + 1, dtype=torch.float64)
-    return ((ranks + 1) / ranks).log() / math.log(vocab_size + 1)
+def some_rows(vocab_size: int, tokens: Tensor, rows: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Rows of the vocabulary that stand for all of it in a softmax.
+
+    Every token that occurs is among them; of the others as many as there is room for are drawn, and
+    each stands for several: to its logit belongs the log of how many.
+
+    Args:
+        vocab_size: V.
+        tokens: all that occur.
+        rows: how many are wanted; all that occur in any case.
+        seed: of the choice.
+
+    Returns:
+        The rows (R,) ascending, and what is to be added to their logits, (R,).
+    """
+    occurring = torch.unique(tokens)
+    others = vocab_size - len(occurring)
+    wanted = min(max(rows - len(occurring), min(others, len(occurring))), others)
+    if wanted == others:
+        return torch.arange(vocab_size), torch.zeros(vocab_size)
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randperm(vocab_size, generator=generator)
+    drawn = drawn[~torch.isin(drawn, occurring)][:wanted]
+    chosen = torch.cat((occurring, drawn)).sort().values
+    weights = torch.where(torch.isin(chosen, occurring), 0.0, math.log(others / wanted))
+    return chosen, weights
 
 
 def measure(subject: Subject, plan: Plan, seed: int) -> Seen:
     """Feed it, and read off what there is to see.
 
-    Gradients are those of the mean cross-entropy at ``plan.positions`` evenly spaced positions of
-    each sequence; all of them are fed. The loss told is its expectation over the next token, which
-    is drawn independently: that leaves out most of the noise.
+    Loss and gradients are those of the mean cross-entropy over all tokens; its softmax is over
+    ``plan.rows`` of the vocabulary. (The loss of fewer tokens would do for the loss itself, but the
+    growth of its gradient is smaller: what several tokens ask of an earlier one adds up.)
     """
     seen = Seen(layers=[LayerSeen() for _ in subject.sub_layers])
     tokens = zipf_tokens(subject.sizes.vocab_size, plan, seed)
-    every = torch.arange(1, plan.positions + 1) * plan.length // plan.positions - 1
+    rows, weights = some_rows(subject.sizes.vocab_size, tokens, plan.rows, seed)
     subject.model.zero_grad(set_to_none=True)
     with _hooks(subject, seen) as watch, torch.enable_grad():
         with watch:
-            logits = subject.run(tokens[:, :-1], every)
-        losses = F.cross_entropy(
-            logits.float().flatten(0, 1), tokens[:, every + 1].flatten(), reduction="none"
-        )
+            logits = subject.run(tokens[:, :-1], rows).float()
+        targets = places(tokens[:, 1:], rows).flatten()
+        losses = F.cross_entropy((logits + weights).flatten(0, 1), targets, reduction="none")
         with torch.no_grad():
-            shares = zipf_shares(subject.sizes.vocab_size).float()
-            expected = (logits.float().logsumexp(-1) - logits.float() @ shares).flatten()
-            seen.logit_std = float(logits.float().std(dim=-1).mean())
-            seen.loss = float(expected.mean())
-            seen.loss_error = float(expected.std(correction=0)) / math.sqrt(expected.numel())
+            seen.logit_std = float(logits.std(dim=-1).mean())
+            seen.loss = float(losses.mean())
+            seen.loss_error = float(losses.std(correction=0)) / math.sqrt(losses.numel())
         losses.mean().backward()  # type: ignore[no-untyped-call]
     for layer, sub_layers, attentions in zip(
         seen.layers, subject.sub_layers, watch.found, strict=True
@@ -143,7 +162,7 @@ def _enters(layer: LayerSeen) -> Any:
     def hook(_module: nn.Module, inputs: tuple[Any, ...]) -> None:
         x = inputs[0]
         layer.stream_rms = rms(x)
-        x.register_hook(lambda g: setattr(layer, "stream_gradient", norm(g)))
+        _on_gradient(x, lambda g: setattr(layer, "stream_gradient", norm(g)))
 
     return hook
 
@@ -152,7 +171,7 @@ def _leaves(seen: Seen) -> Any:
     def hook(_module: nn.Module, _inputs: tuple[Any, ...], output: Any) -> None:
         x = _tensor(output)
         seen.stream_rms = rms(x)
-        x.register_hook(lambda g: setattr(seen, "stream_gradient", norm(g)))
+        _on_gradient(x, lambda g: setattr(seen, "stream_gradient", norm(g)))
 
     return hook
 
@@ -178,6 +197,11 @@ def _attends(watch: Watch, index: int | None) -> Any:
         watch.layer = index
 
     return hook
+
+
+def _on_gradient(x: Tensor, told: Callable[[Tensor], None]) -> None:
+    if x.requires_grad:
+        x.register_hook(told)  # type: ignore[no-untyped-call]
 
 
 def rms(x: Tensor) -> float:

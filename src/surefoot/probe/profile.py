@@ -128,7 +128,7 @@ class InitProfile:
         sequence_length: tokens of a training sequence, as far as known.
         measured_length: tokens of a sequence that were fed.
         sequences: how many were fed.
-        positions: tokens whose loss was taken.
+        rows: of the vocabulary over which the softmax was made.
         loss: mean cross-entropy at the start, nats.
         loss_error: its standard error.
         ln_vocab: log of the vocabulary, the loss of a uniform guess.
@@ -151,7 +151,7 @@ class InitProfile:
     sequence_length: int
     measured_length: int
     sequences: int
-    positions: int
+    rows: int
     loss: float
     loss_error: float
     ln_vocab: float

@@ -14,11 +14,11 @@ from surefoot.probe.profile import Sizes
 
 FLOPS = 3.5e11
 """Floating-point operations of a measurement, forward and backward: seconds on two cores."""
-POSITIONS = 256
-"""Tokens whose loss is taken, of all that are fed; a quarter at least."""
-LOGITS = 2**23
-"""Logits of them, by which a large vocabulary has fewer."""
-LEAST_TOKENS = 512
+ROWS = 8192
+"""Rows of the vocabulary over which a softmax is made, where there are more."""
+LOGITS = 2**25
+"""Logits at most, unless the tokens that are fed need more."""
+LEAST_TOKENS = 1024
 """Tokens that are fed at least, so that averages are averages."""
 LEAST_WIDTH = 128
 """Below it a random matrix is no longer like a large one."""
@@ -34,13 +34,13 @@ class Plan:
         sizes: of the model that is built.
         length: tokens of a sequence.
         sequences: how many.
-        positions: of each sequence, whose loss is taken.
+        rows: of the vocabulary over which the softmax is made.
     """
 
     sizes: Sizes
     length: int
     sequences: int
-    positions: int
+    rows: int
 
 
 def plan(sizes: Sizes, length: int, *, fixed_length: bool, memory: int | None) -> Plan:
@@ -93,7 +93,7 @@ def flops(plan: Plan) -> float:
     matrices = _attention(s) + s.experts_per_token * _feed_forward(s)
     scores = plan.length * s.heads * s.head_size  # half of 2 products of 2 operations: causal
     blocks = s.layers * tokens * (6 * matrices + 7 * scores)
-    return float(blocks + 6 * plan.positions * plan.sequences * s.vocab_size * s.width)
+    return float(blocks + 6 * tokens * plan.rows * s.width)
 
 
 def parameters(sizes: Sizes) -> int:
@@ -123,12 +123,12 @@ def _heads(sizes: Sizes) -> list[int]:
 
 def _fed(sizes: Sizes, length: int) -> Plan:
     sequences = max(1, LEAST_TOKENS // length)
-    counted = min(POSITIONS, max(POSITIONS // 4, LOGITS // sizes.vocab_size))
+    rows = min(sizes.vocab_size, max(ROWS, 2 * length * sequences))
     return Plan(
         sizes=sizes,
         length=length,
         sequences=sequences,
-        positions=max(1, min(length, counted // sequences)),
+        rows=max(1, min(rows, LOGITS // (length * sequences))),
     )
 
 
@@ -139,5 +139,5 @@ def _fits(plan: Plan, memory: int | None) -> bool:
     s = plan.sizes
     tokens = plan.length * plan.sequences
     activations = 4 * tokens * s.layers * (12 * s.width + 4 * s.experts_per_token * s.ff_width)
-    logits = 12 * plan.positions * plan.sequences * s.vocab_size
+    logits = 12 * tokens * plan.rows
     return 8 * parameters(s) + activations + logits <= memory // 2

@@ -121,7 +121,7 @@ def _profile(
         sequence_length=length,
         measured_length=chosen.length,
         sequences=chosen.sequences,
-        positions=chosen.sequences * chosen.positions,
+        rows=chosen.rows,
         loss=seen.loss,
         loss_error=seen.loss_error,
         ln_vocab=math.log(target.sizes.vocab_size),
@@ -188,7 +188,7 @@ def _tables(
         if role not in TABLES:
             continue
         # Of one token's own loss: the mean over `counted` of them was taken.
-        counted = chosen.sequences * chosen.positions
+        counted = chosen.sequences * chosen.length
         gradient = seen.layers[0].stream_gradient * counted
         gradient /= math.sqrt(counted * target.sizes.width)
         reach = warmup = None
@@ -238,11 +238,9 @@ def _words(target: Target, chosen: Plan, length: int) -> list[str]:
             "x sqrt(r), but the embedding's; bounds are those of full width"
         )
     fed = "1 sequence" if chosen.sequences == 1 else f"{chosen.sequences} sequences"
-    shorter = (
-        f", shorter than the {length} there are positions for" if chosen.length < length else ""
-    )
+    short = f" (there are positions for {length})" if chosen.length < length else ""
+    some = "" if chosen.rows >= full.vocab_size else f"; softmax over {chosen.rows} of the rows"
     words.append(
-        f"fed {fed} of {chosen.length} tokens{shorter}, drawn by Zipf's law, independent of each other; "
-        f"the loss is that of {chosen.sequences * chosen.positions} positions"
+        f"fed {fed} of {chosen.length} tokens{short}, drawn independently by Zipf's law{some}"
     )
     return words

@@ -1,7 +1,8 @@
 """A model that can be measured: where its blocks, sub-layers and norms are, and how it is run."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -9,10 +10,10 @@ from torch import Tensor, nn
 
 from surefoot.probe.profile import Sizes
 
-# B sequences, T positions, P positions whose loss is taken, C = width, V = vocabulary.
+# B sequences, T positions, R rows of the vocabulary, C = width, V = vocabulary.
 
 Run = Callable[[Tensor, Tensor], Tensor]
-"""(B, T) tokens and (P,) positions to the (B, P, V) logits there."""
+"""(B, T) tokens and (R,) rows of the vocabulary, ascending, to their logits (B, T, R)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,14 +78,32 @@ def wider_logits(logits: Tensor, own: Tensor, reduction: float) -> Tensor:
     stream still lies, by r.
 
     Args:
-        logits: (B, P, V).
-        own: (B, P) int64, the tokens just read.
+        logits: (B, T, R).
+        own: (B, T) int64, places in R of the tokens just read.
         reduction: r, full width over this width.
     """
     root = math.sqrt(reduction)
     logits = logits * root
     at_own = logits.gather(-1, own[..., None])
     return logits.scatter(-1, own[..., None], at_own * root)
+
+
+def places(tokens: Tensor, rows: Tensor) -> Tensor:
+    """Where each token stands among ascending rows that hold them all, int64."""
+    return torch.searchsorted(rows, tokens.contiguous())
+
+
+@contextmanager
+def head_rows(holder: nn.Module, name: str, weight: Tensor, rows: Tensor) -> Iterator[None]:
+    """Within it, a model's head is a linear layer with these rows of a matrix (V, C)."""
+    before = getattr(holder, name)
+    head = nn.Linear(weight.shape[1], len(rows), bias=False)
+    head.weight = nn.Parameter(weight.detach()[rows])
+    setattr(holder, name, head)
+    try:
+        yield
+    finally:
+        setattr(holder, name, before)
 
 
 @torch.no_grad()

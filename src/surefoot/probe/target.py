@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from surefoot.errors import ConfigError, RecipeError, UsageError, nearest
-from surefoot.probe.class_model import class_builder, class_config, class_sizes
+from surefoot.errors import ConfigError, UsageError, nearest
+from surefoot.probe.class_model import class_builder, class_config, class_sizes, transformers
 from surefoot.probe.decoder import decoder_builder, sizes_of
 from surefoot.probe.profile import Sizes
 from surefoot.probe.read_fields import Fields, decoder_of
@@ -109,12 +107,11 @@ def _config(path: Path, seed: int) -> Target:
     builder = class_builder(config, sizes, seed=seed, where=where)
     theta = _theta(config)
     fraction = _number(config, "partial_rotary_factor", "rotary_pct") or 1.0
-    import transformers
-
+    version = getattr(transformers(), "__version__", "")
     longest = getattr(config, "max_position_embeddings", None)
     return Target(
         kind="config.json",
-        model=f"{config.model_type} of transformers {transformers.__version__}, its own random weights",
+        model=f"{config.model_type} of transformers {version}, its own random weights",
         sizes=sizes,
         build=builder,
         length=longest if isinstance(longest, int) and longest > 0 else 2048,
@@ -175,6 +172,3 @@ def _number(config: Any, *names: str) -> float | None:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
     return None
-
-
-__all__ = ["LARGEST", "RecipeError", "Target", "ValidationError", "read_json", "read_target"]

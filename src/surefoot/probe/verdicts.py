@@ -46,7 +46,7 @@ def verdicts(profile: InitProfile) -> list[Finding]:
 
 def not_checked(profile: InitProfile) -> list[Mapping[str, str]]:
     """Rules that could not be applied, and what each needs."""
-    found = []
+    found: list[Mapping[str, str]] = []
     if profile.placement != "pre":
         needs = f'norm_placement = "pre" (here {profile.placement}): the bounds hold for it only'
         found += [{"code": code, "needs": needs} for code in ("INI001", "INI002")]

@@ -80,7 +80,8 @@ def _listed(names: list[str]) -> str:
     """Names, those of a long section cut short: nobody reads a page of them in an error."""
     if len(names) <= _LISTED:
         return ", ".join(names)
-    return f"{', '.join(names[:_LISTED])} and {len(names) - _LISTED} more (docs/reference/recipe.md)"
+    more = len(names) - _LISTED
+    return f"{', '.join(names[:_LISTED])} and {more} more (docs/reference/recipe.md)"
 
 
 def _sentence(problem: Any, path: str, field: FieldInfo | None, model: type[BaseModel]) -> str:

@@ -86,11 +86,26 @@ def check_size(recipe: Recipe, memory_bytes: int, *, ranks: int = 1) -> None:
 def parameters(architecture: Architecture) -> int:
     """How many parameters a decoder of this architecture has, without building it."""
     a = architecture
+    matrices = 4 + (3 if a.activation == "swiglu" else 2) * (a.experts or 1)
     attention = 2 * a.width * (a.width + a.key_value_heads * a.head_size)
     feed_forward = (3 if a.activation == "swiglu" else 2) * a.width * a.inner_width
-    norms = 2 * a.width + (2 * a.head_size if a.qk_norm else 0)
+    if a.experts is not None:
+        feed_forward = a.experts * (feed_forward + a.width)  # each with its row of the router
+        matrices += 1
+    # Norms of a block: before each sub-layer, behind it, or behind the sum.
+    norms = {"none": 0, "sandwich": 4, "peri": 4}.get(a.norm_placement, 2) * a.width
+    final = 0 if a.norm_placement in ("post", "b2t", "deepnorm", "none") else a.width
+    if a.embedding_norm or a.norm_placement == "peri":
+        final += a.width
+    if a.qk_norm:
+        heads = 2 if a.qk_norm_over == "head" else a.heads + a.key_value_heads
+        norms += heads * a.head_size
+    if a.layer_scale is not None:
+        norms += 2 * a.width
+    if a.sigma_reparam:
+        norms += matrices  # one gamma each
     embeddings = (1 if a.tied_embeddings else 2) * a.vocab_size * a.width
-    return a.layers * (attention + feed_forward + norms) + embeddings + a.width
+    return a.layers * (attention + feed_forward + norms) + embeddings + final
 
 
 def physical_memory() -> int | None:

@@ -12,7 +12,6 @@ from surefoot.model.upcycle import upcycled_state
 from surefoot.recipe import Recipe
 from surefoot.records import Source
 
-
 _KEPT = ("sequence_length", "qk_clip", "embedding_gradient", "query_key_layer_scaling")
 """Fields that say how to train a model, not what it computes: they stay the recipe's."""
 
