@@ -30,14 +30,21 @@ STARTS: dict[str, Settings] = {
 }
 """Rows of the first experiment."""
 START_RATES = (3e-3, 1e-2, 3e-2, 1e-1, 3e-1)
+LOWER_RATES = (3e-4, 1e-3)
+"""For WeSaR alone: its matrices are stored with a standard deviation of 0.006, which one update of
+Adam at a rate of 3e-3 changes by half."""
+
+
+def start_rates(name: str) -> tuple[float, ...]:
+    """The rates that a row of the first experiment is tried at."""
+    return (*LOWER_RATES, *START_RATES) if name == "WeSaR" else START_RATES
 
 
 def starts(seed: int, *, quick: bool) -> Iterator[Cell]:
     """Initialisation against learning rate (Takase et al. 2023, 2312.16903)."""
-    rates = (3e-2,) if quick else START_RATES
-    for rate in rates:
+    for rate in (3e-2,) if quick else (*LOWER_RATES, *START_RATES):
         for name, settings in STARTS.items():
-            if quick and name not in ("vanilla", "scaled embed"):
+            if rate not in start_rates(name) or (quick and name not in ("vanilla", "scaled embed")):
                 continue
             yield Cell(
                 experiment="starts", variant=name, rate=rate, seed=seed, batch=8,

@@ -33,21 +33,23 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def starts(results: list[Result]) -> tuple[str, dict[str, str]]:
     """Experiment 1."""
-    rates = grid.START_RATES
+    rates = (*grid.LOWER_RATES, *grid.START_RATES)
     rows = []
     for name in grid.STARTS:
         mine = reading.of(results, name)
         best = [
             min(losses)
             for seed in sorted({r["seed"] for r in mine})
-            if len(losses := [reading.ended(r) for r in mine if r["seed"] == seed]) == len(rates)
+            if len(losses := [reading.ended(r) for r in mine if r["seed"] == seed])
+            == len(grid.start_rates(name))
         ]
         profile = [r["profile"][0] / r["profile"][-1] for r in mine]
         worst = max((r["largest_spike"] for r in mine), default=math.nan)
         rows.append([
             name, *(reading.cell(reading.of(mine, name, rate)) for rate in rates),
-            reading.spread(best, 3), reading.stable_words(reading.stable_rates(mine, rates)),
-            reading.spike_words(mine), f"{worst:.2f}", reading.spread(profile), 
+            reading.spread(best, 3),
+            reading.stable_words(reading.stable_rates(mine, grid.start_rates(name))),
+            reading.spike_words(mine), f"{worst:.2f}", reading.spread(profile),
             reading.spread([r["first_grad_norm"] for r in mine]),
         ])  # fmt: skip
     head = [

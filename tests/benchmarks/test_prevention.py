@@ -64,7 +64,7 @@ def test_the_quick_form_of_all(parts, tmp_path):
 
 
 def test_what_is_committed_belongs_to_the_grid(parts):
-    grid, reading, run = parts
+    grid, _, run = parts
     keys = {cell.key for cell in grid.cells(tuple(grid.EXPERIMENTS))}
     made = run.done(FOLDER / "results")
     assert made, "no result is committed"

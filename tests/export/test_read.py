@@ -179,12 +179,14 @@ def test_defaults_are_those_of_the_library(kind):
     transformers = pytest.importorskip("transformers", reason="the extra 'hf' is not installed")
     family = next(f for f in FAMILIES if f.model_type == kind)
     config = transformers.AutoConfig.for_model(kind)
+    rope = config.rope_parameters
+    rope = rope["full_attention"] if family.rope_by_layer else rope
+    assert rope["rope_theta"] == family.defaults.get("rope_theta", 10000.0)
     for key, value in (dict(family.fixed) | dict(family.defaults)).items():
         if key == "rope_parameters":
-            assert config.rope_parameters["rope_type"] == value["rope_type"]
+            assert rope["rope_type"] == value["rope_type"]
         elif key in ("rope_theta", "partial_rotary_factor"):
-            rope = config.rope_parameters
-            assert (rope["full_attention"] if family.rope_by_layer else rope)[key] == value
+            assert rope[key] == value
         elif key == "layer_types":
             assert set(config.layer_types) == set(value)
         else:

@@ -19,6 +19,7 @@ LLAMA_LIKE = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
+WITHOUT_HEAD_SIZE = {k: v for k, v in LLAMA_LIKE.items() if k != "head_dim"}
 GPT_LIKE = {
     "n_embd": 64,
     "n_layer": 3,
@@ -44,6 +45,15 @@ FAMILIES = {
     "gemma2": ("Gemma2Config", "Gemma2ForCausalLM", LLAMA_LIKE),
     "gemma3_text": ("Gemma3TextConfig", "Gemma3ForCausalLM", LLAMA_LIKE),
     "olmo2": ("Olmo2Config", "Olmo2ForCausalLM", LLAMA_LIKE),
+    "olmo3": ("Olmo3Config", "Olmo3ForCausalLM", LLAMA_LIKE),
+    "arcee": ("ArceeConfig", "ArceeForCausalLM", LLAMA_LIKE),
+    "apertus": ("ApertusConfig", "ApertusForCausalLM", WITHOUT_HEAD_SIZE),
+    "stablelm": (
+        "StableLmConfig",
+        "StableLmForCausalLM",
+        WITHOUT_HEAD_SIZE | {"qk_layernorm": True},
+    ),
+    "starcoder2": ("Starcoder2Config", "Starcoder2ForCausalLM", WITHOUT_HEAD_SIZE),
     "mixtral": ("MixtralConfig", "MixtralForCausalLM", LLAMA_LIKE | EXPERTS),
     "qwen3_moe": ("Qwen3MoeConfig", "Qwen3MoeForCausalLM", LLAMA_LIKE | EXPERTS),
     "gpt2": ("GPT2Config", "GPT2LMHeadModel", GPT_LIKE),
@@ -51,7 +61,7 @@ FAMILIES = {
     "gpt_neox": (
         "GPTNeoXConfig",
         "GPTNeoXForCausalLM",
-        {k: v for k, v in LLAMA_LIKE.items() if k not in ("head_dim", "num_key_value_heads")},
+        {k: v for k, v in WITHOUT_HEAD_SIZE.items() if k != "num_key_value_heads"},
     ),
 }
 

@@ -25,15 +25,26 @@ PER_BLOCK = {
     "gemma2": (2, 1, 1, 2, 1, 4, 0),
     "gemma3_text": (2, 1, 1, 2, 1, 6, 0),
     "olmo2": (2, 1, 1, 2, 1, 4, 0),
+    "olmo3": (2, 1, 1, 2, 1, 4, 0),
+    "arcee": (2, 1, 1, 1, 1, 2, 0),
+    "apertus": (2, 1, 1, 1, 1, 4, 0),
+    "stablelm": (2, 1, 1, 2, 1, 2 + 4 + 2, 2),
+    "starcoder2": (2, 1, 1, 1, 1, 2, 8),
     "mixtral": (2, 1, 1, 1, 1, 2, 0),
     "qwen3_moe": (2, 1, 1, 1, 1, 4, 0),
     "gpt2": (1, 0, 1, 1, 1, 2, 6),
     "gptj": (2, 1, 1, 1, 1, 1, 3),
     "gpt_neox": (1, 0, 1, 1, 1, 2, 6),
 }
-TIED = ("gemma", "gemma2", "gemma3_text", "gpt2")
-WITH_FINAL_BIAS = {"gpt2": 1, "gptj": 2, "gpt_neox": 1}  # of the last norm, and of GPT-J's head
-PLACEMENT = {"gemma2": "sandwich", "gemma3_text": "sandwich", "olmo2": "reordered"}
+TIED = ("gemma", "gemma2", "gemma3_text", "gpt2", "starcoder2")
+# Of the last norm, and of GPT-J's head.
+WITH_FINAL_BIAS = {"gpt2": 1, "gptj": 2, "gpt_neox": 1, "stablelm": 1, "starcoder2": 1}
+PLACEMENT = {
+    "gemma2": "sandwich",
+    "gemma3_text": "sandwich",
+    "olmo2": "reordered",
+    "olmo3": "reordered",
+}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -54,6 +65,7 @@ def test_every_parameter_has_its_role(make_foreign, family):
         "router": N * (family in ("mixtral", "qwen3_moe")),
         "head": int(family not in TIED),
         norm: N * norms + 1,
+        "scale": N * 2 * (family == "apertus"),
         "bias": N * biases + WITH_FINAL_BIAS.get(family, 0),
     }
     assert Counter(roles.values()) == {role: n for role, n in expected.items() if n}
@@ -84,7 +96,39 @@ def test_norms_start_as_the_identity(make_foreign, family):
         assert rms == pytest.approx(1, abs=0.02)
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma2", "mixtral", "gpt2", "gptj", "gpt_neox"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_spread_by_role(make_foreign, family):
+    model = make_foreign(family)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(math.nan)  # whatever is left out shows
+    start("megatron", seed=1, embedding_std=0.5)(model)
+    deep = 0.02 / math.sqrt(2 * N)
+    constant = {"norm": 1.0, "norm_offset": 0.0, "bias": 0.0}
+    special = {"embedding": 0.5, "position": 0.5, "attention_out": deep, "feed_forward_out": deep}
+    for name, role in roles_of(model).items():
+        parameter = model.get_parameter(name)
+        if role in constant:
+            assert (parameter == constant[role]).all(), name
+        elif role == "scale":
+            assert parameter.isnan().all(), name
+        else:
+            rows = parameter[1:] if role == "embedding" else parameter  # row 0 is padding, or not
+            within = 0.3 if role == "router" else 0.07
+            assert rows.std().item() == pytest.approx(special.get(role, 0.02), rel=within), name
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        "llama",
+        "gpt2",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("gemma2", "mixtral", "olmo2", "gptj", "gpt_neox")
+        ),
+    ],
+)
 def test_every_method_gives_finite_logits(make_foreign, family):
     model = make_foreign(family, tie_word_embeddings=False)
     for method in METHODS:

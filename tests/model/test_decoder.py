@@ -44,9 +44,9 @@ VARIANTS = [
 ]
 
 
-def weights(model: Decoder) -> dict[str, torch.Tensor]:
-    """In float64, re-parameterised ones worked out by a full decomposition."""
-    w = {name: p.detach().double() for name, p in model.named_parameters()}
+def weights(w: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Re-parameterised ones worked out, by a full decomposition."""
+    w = dict(w)
     for name in [name for name in w if name.endswith(".original")]:
         gamma = w.pop(name.replace(".original", ".0.gamma"))
         matrix = w.pop(name)
@@ -55,10 +55,11 @@ def weights(model: Decoder) -> dict[str, torch.Tensor]:
     return w
 
 
-def reference(model: Decoder, tokens: torch.Tensor) -> tuple[torch.Tensor, list[list[float]]]:
+def reference(
+    a: Architecture, parameters: dict[str, torch.Tensor], tokens: torch.Tensor
+) -> tuple[torch.Tensor, list[list[float]]]:
     """Logits and the largest attention logit per layer and head, token by token, in float64."""
-    a = model.architecture
-    w = weights(model)
+    w = weights(parameters)
     half = a.head_size // 2
     scale = {"auto": a.head_size**-0.5, "mup": 8 / a.head_size}.get(a.attention_scale)
     scale = a.attention_scale if scale is None else scale
@@ -110,8 +111,8 @@ def reference(model: Decoder, tokens: torch.Tensor) -> tuple[torch.Tensor, list[
         if a.experts is None:
             return dense(x, prefix)
         shares = torch.softmax(x @ w[f"{prefix}.router.weight"].T, -1)
-        for row in shares:  # only the largest stay
-            row[row < row.sort().values[-a.experts_per_token]] = 0
+        least = shares.sort(-1).values[:, [-a.experts_per_token]]
+        shares = torch.where(shares < least, 0, shares)
         shares = shares / shares.sum(-1, keepdim=True)
         return sum(shares[:, [i]] * dense(x, f"{prefix}.experts.{i}") for i in range(a.experts))
 
@@ -170,23 +171,51 @@ def reference(model: Decoder, tokens: torch.Tensor) -> tuple[torch.Tensor, list[
     return torch.stack(logits), largest
 
 
+def doubled(model: Decoder, *, trained: bool = False) -> dict[str, torch.Tensor]:
+    return {
+        name: p.detach().double().requires_grad_(trained) for name, p in model.named_parameters()
+    }
+
+
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_against_reference(variant, make_model, tokens):
     model = make_model(**variant).eval()
-    expected, largest = reference(model, tokens[:2, :12])
+    expected, largest = reference(model.architecture, doubled(model), tokens[:2, :8])
     with torch.no_grad(), model.measure_attention_logits(sequences=2):
-        got = model(tokens[:, :12])
+        got = model(tokens[:, :8])
     torch.testing.assert_close(got[:2].double(), expected, rtol=0, atol=2e-4 * expected.std())
     by_head = torch.tensor(largest)
     torch.testing.assert_close(model.attention_head_logit_max, by_head, rtol=1e-5, atol=0)
     torch.testing.assert_close(model.attention_logit_max, by_head.amax(1), rtol=1e-5, atol=0)
     with torch.no_grad():
-        exact = model.double()(tokens[:2, :12])
+        exact = model.double()(tokens[:2, :8])
     # RoPE's tables are fp32 even so.
     torch.testing.assert_close(exact, expected, rtol=0, atol=1e-6 * expected.std())
 
 
-@pytest.mark.parametrize("variant", VARIANTS[8:], ids=str)
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_gradients_against_reference(variant, make_model, tokens):
+    model = make_model(layers=1, width=16, **{k: v for k, v in variant.items() if k != "layers"})
+    parameters = doubled(model, trained=True)
+    up = torch.randn(1, 5, 50, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    logits, _ = reference(model.architecture, parameters, tokens[:1, :5])
+    (logits * up).sum().backward()
+    model = model.double().eval()
+    (model(tokens[:1, :5]) * up).sum().backward()
+    for name, parameter in model.named_parameters():
+        expected = parameters[name].grad
+        scale = expected.abs().max().item()
+        torch.testing.assert_close(
+            parameter.grad, expected, rtol=0, atol=1e-5 * scale + 1e-9, msg=name
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [v for v in VARIANTS if {"attention_softcap", "qk_norm_over", "experts"} & set(v)]
+    + [{"query_key_layer_scaling": True}, {"norm_placement": "b2t", "embedding_norm": True}],
+    ids=str,
+)
 def test_no_switch_looks_ahead(variant, make_model, tokens):
     model = make_model(**variant).eval()
     changed = tokens.clone()

@@ -79,15 +79,18 @@ def test_each(name, make_model, tokens):
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("asked", [{"embedding_norm": True}, {"norm_placement": "peri"}], ids=str)
 def test_norm_behind_the_embedding(asked, tied, norm, make_model, tokens):
-    model = make_model(
-        norm=norm, tied_embeddings=tied, embedding_scale=3.0, head_scale=1.0, **asked
-    )
-    folded = assert_folds(model, tokens)
-    assert folded.folded == ("embedding_scale", "embedding_norm") or "norm_placement" in asked
-    assert "embedding_norm" in folded.folded
-    assert not folded.model.architecture.tied_embeddings
-    assert folded.model.architecture.norm_placement == ("sandwich" if "norm_placement" in asked
-                                                        else "pre")  # fmt: skip
+    def folded(scale):
+        model = make_model(
+            norm=norm, tied_embeddings=tied, embedding_scale=scale, head_scale=1.0, **asked
+        )
+        return assert_folds(model, tokens)
+
+    placement = "sandwich" if "norm_placement" in asked else "pre"
+    for scale, names in ((1.0, {"embedding_norm"}), (3.0, {"embedding_norm", "embedding_scale"})):
+        found = folded(scale)
+        assert set(found.folded) == names
+        assert not found.model.architecture.tied_embeddings
+        assert found.model.architecture.norm_placement == placement
 
 
 def test_tied_heads_stay_tied_where_both_sides_agree(make_model, tokens):

@@ -66,6 +66,9 @@ def test_layer_scale_of_zero_writes_nothing(placement, make_model, tokens):
     for module in block.modules():
         if isinstance(module, LayerScale):
             assert (module.weight == 0.5).all()
+            nn.init.ones_(module.weight)
+            module.reset_parameters()
+            assert (module.weight == 0.5).all()
             nn.init.zeros_(module.weight)
     x = torch.randn(2, 4, 16, generator=torch.Generator().manual_seed(1))
     got = block(x, None, None, None, 0)

@@ -61,6 +61,26 @@ def test_compiled(make_model, tokens):
 @compiler
 @pytest.mark.timeout(1200)
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "switches",
+    [
+        {"norm_placement": "peri", "attention_softcap": 2.0, "logit_softcap": 5.0,
+         "query_key_layer_scaling": True, "layer_scale": 0.5, "embedding_gradient": 0.5},
+        {"norm_placement": "b2t", "qk_norm_over": "width", "sigma_reparam": True},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_compiled_switches(switches, make_model, tokens):
+    model = make_model(layers=1, **switches)
+    model(tokens)  # the first use of sigmaReparam waits for the device
+    expected = gradients(model.eval(), model, tokens)
+    assert_same(gradients(model, torch.compile(model, fullgraph=True), tokens), expected)
+
+
+@pytest.mark.slow
+@compiler
+@pytest.mark.timeout(1200)
+@pytest.mark.filterwarnings("ignore")
 def test_compiled_under_autocast(make_model, tokens):
     model = make_model(layers=1)
     plain = model(tokens)

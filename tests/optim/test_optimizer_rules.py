@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from surefoot.optim import functional, lists
 
+YES, NO = torch.tensor(1.0), torch.tensor(0.0)
 RELATIVE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 0.02}
 """Of one step from the same state: a few roundings of the dtype."""
 
@@ -115,9 +116,19 @@ class State:
             found.append(g.to(p.dtype))
         return found
 
+    def bits(self):
+        tensors = [*self.params, *self.m, *self.v, *self.steps, *self.resets]
+        return [t.reshape(-1).view(torch.uint8).numpy().tobytes() for t in tensors]
+
     def columns(self, name):
         columns = [self.m, self.v, self.steps]
         return [*columns, self.resets] if name.startswith("spam") else columns
+
+
+def apply(name, state, gradients, s, found_inf):
+    update = getattr(functional, name.partition(",")[0])
+    columns = state.columns(name)
+    update(state.params, gradients, *columns, **vars(s), **CASES[name][1], found_inf=found_inf)
 
 
 def flat(tensor):
@@ -146,8 +157,11 @@ def close(got, want, dtype, scale, what, least=0.0):
     betas=st.sampled_from([(0.9, 0.95), (0.0, 0.9), (0.95, 0.6), (0.9, 0.999)]),
     eps=st.sampled_from([1e-8, 1e-3]),
     decay=st.sampled_from([0.0, 0.1]),
+    bad=st.sampled_from([math.nan, math.inf, -math.inf]),
 )
-def test_each_step_is_the_plain_one(name, dtype, on_device, seed, scales, holes, betas, eps, decay):
+def test_each_step_is_the_plain_one(
+    name, dtype, on_device, seed, scales, holes, betas, eps, decay, bad
+):
     rule, options = CASES[name]
     state = State(dtype, seed)
     s = Settings(beta1=betas[0], beta2=betas[1], eps=eps, weight_decay=decay)
@@ -155,6 +169,9 @@ def test_each_step_is_the_plain_one(name, dtype, on_device, seed, scales, holes,
         if on_device:
             patch.setattr(lists, "HOSTS", ())
         for scale in scales:
+            before = state.bits()
+            apply(name, state, [torch.full_like(p, bad) for p in state.params], s, YES)
+            assert state.bits() == before
             gradients = state.gradients(10.0**scale, holes)
             want = []
             for i, (p, g) in enumerate(zip(state.params, gradients, strict=True)):
@@ -162,9 +179,7 @@ def test_each_step_is_the_plain_one(name, dtype, on_device, seed, scales, holes,
                 row = [flat(x) for x in (p, g, state.m[i], state.v[i])]
                 extra = {"resets": 0} if rule is spam else {}
                 want.append(rule(*row, t, s, **extra, **options))
-            getattr(functional, name.partition(",")[0])(
-                state.params, gradients, *state.columns(name), **vars(s), **options
-            )
+            apply(name, state, gradients, s, NO)
             for i, (p, m, v) in enumerate(want):
                 largest = max(1.0, max(map(abs, p)))
                 # On a device the kernel takes the rate in float32.

@@ -366,6 +366,14 @@ def test_gaps_and_sparse_gradients_are_refused(make):
         make([p]).step()
 
 
+def test_sharded_parameters_are_refused(make):
+    p = nn.Parameter(torch.ones(4, 5))
+    p.grad = torch.ones(4, 5)
+    p.device_mesh = object()  # what a DTensor has
+    with pytest.raises(UsageError, match=r"\[4, 5\] is sharded .* use DistributedDataParallel"):
+        make([p]).step()
+
+
 def test_a_closure_is_called_with_gradients(make):
     p = nn.Parameter(torch.tensor([2.0]))
     optimizer = make([p])

@@ -246,6 +246,41 @@ def test_pairs_of_surefoot_s_decoder():
         query_key_pairs(Decoder(Architecture(**fields, sequence_length=8)))
 
 
+@pytest.mark.parametrize("kv_heads", [4, 2])
+def test_with_what_the_decoder_measures(kv_heads):
+    """The first layer that is clipped ends at the threshold; those behind it near it, for what
+    reaches them has changed."""
+    from surefoot.model import Decoder
+    from surefoot.recipe import Architecture
+
+    shape = {"layers": 3, "width": 32, "heads": 4, "vocab_size": 64, "sequence_length": 16}
+    torch.manual_seed(0)
+    decoder = Decoder(Architecture(**shape, kv_heads=kv_heads, qk_norm=False))
+    pairs = query_key_pairs(decoder)
+    with torch.no_grad():
+        for layer, pair in enumerate(pairs):
+            pair.query.normal_(std=0.3 * (1 + layer))
+            pair.key.normal_(std=0.3)
+    tokens = torch.randint(64, (2, 16))
+
+    def measured():
+        with torch.no_grad(), decoder.measure_attention_logits(2):
+            decoder(tokens)
+        return decoder.attention_head_logit_max.clone()
+
+    before = measured()
+    threshold = float(before.median())
+    factors = qk_clip_(pairs, before, threshold)
+    after = measured()
+    assert (factors[0] == 1).all()
+    assert torch.equal(after[0], before[0])
+    torch.testing.assert_close(after[1], before[1] * factors[1], rtol=1e-5, atol=0)
+    assert (factors[1] < 1).any()
+    assert after[1].max() <= threshold * (1 + 1e-5)
+    assert after[2].max() <= threshold * 1.05
+    assert before[2].max() > threshold * 1.3
+
+
 def test_pairs_of_transformers():
     from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
 

@@ -200,6 +200,16 @@ def test_the_loss_threshold():
     assert skipping.limits[0] == math.inf
     assert run(skipping, [(2.4, 1.0), (2.6, 1.0)]) == [0, 1]  # within 6 sigmas both
     assert skipping.limits[0] == 2.5
+    skipping = SpikeSkip(above=2.5)
+    assert (
+        run(skipping, [(2.0 + i % 2 / 10, 5.0 + i % 2) for i in range(100)]) == [0] * 100
+    )  # norms
+
+
+def test_values_whose_squares_overflow_are_judged():
+    skipping = SpikeSkip(window=16)
+    run(skipping, [(loss, 1e25 * norm) for loss, norm in calm(16)])
+    assert run(skipping, [(CALM, 1.01e25), (CALM, 2e25)]) == [0, 1]
 
 
 def test_the_evidence_is_kept():

@@ -78,7 +78,9 @@ def test_the_signals_that_a_run_records():
     } <= set(CATALOGUE)  # fmt: skip
     assert {name for name, signal in CATALOGUE.items() if signal.per_place} == {
         "grad_norm", "param_norm", "update_rms", "update_ratio", "adam_rms", "eps_share",
-        "grad_cosine", "attention_logit_max",
+        "grad_cosine", "adam_update_rms", "update_bimodality", "update_large_share",
+        "second_moment_lag", "attention_logit_max", "router_entropy", "router_logit_max",
+        "expert_load_max", "tokens_dropped",
     }  # fmt: skip
 
 

@@ -316,6 +316,12 @@ def test_gradients_of_nothing_and_a_second_moment_that_underflowed():
     assert values["adam_update_rms"] < 1e-19
 
 
+def test_updates_whose_fourth_power_is_no_float32_have_no_shape():
+    values = _record_of(torch.randn(1000) * 1e-12, torch.ones(1000))
+    assert values["adam_update_rms"] == pytest.approx(1e-12, rel=0.1)
+    assert values["update_bimodality"] == 0
+
+
 def test_updates_beyond_the_fourth_root_of_float32_have_a_size_but_no_shape():
     values = _record_of(torch.randn(1000) * 1e12, torch.ones(1000))
     assert values["adam_update_rms"] == pytest.approx(1e12, rel=0.1)

@@ -34,6 +34,7 @@ from surefoot.model.rope import longest_wavelength, rope_tables, rotate, share_b
 from surefoot.model.routing import RouterSums
 from surefoot.model.softmax import softmax_attention
 from surefoot.model.spectral import SigmaReparam, keep_spectral_norms, sigma_reparametrise
+from surefoot.model.upcycle import ParameterCounts, parameter_counts, upcycle, upcycled_state
 
 __all__ = [
     "PLACEMENTS",
@@ -47,6 +48,7 @@ __all__ = [
     "LayerScale",
     "LossSums",
     "Norms",
+    "ParameterCounts",
     "RMSNorm",
     "RouterSums",
     "SigmaReparam",
@@ -57,6 +59,7 @@ __all__ = [
     "largest_logit",
     "longest_wavelength",
     "loss_sums",
+    "parameter_counts",
     "plain_state",
     "rope_tables",
     "rotate",
@@ -64,4 +67,6 @@ __all__ = [
     "sigma_reparametrise",
     "softcap",
     "softmax_attention",
+    "upcycle",
+    "upcycled_state",
 ]

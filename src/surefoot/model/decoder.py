@@ -142,8 +142,8 @@ class Decoder(nn.Module):
         return x if self.embedding_norm is None else self.embedding_norm(x)
 
     def _routers(self) -> list[RouterSums]:
-        experts = (module for module in self.modules() if isinstance(module, Experts))
-        return [layer.sums for layer in experts if layer.sums is not None]
+        experts = (layer.feed_forward for layer in self.layers)
+        return [e.sums for e in experts if isinstance(e, Experts) and e.sums is not None]
 
 
 def softcap(logits: Tensor, cap: float) -> Tensor:

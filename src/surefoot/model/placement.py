@@ -76,7 +76,13 @@ class LayerScale(nn.Module):
 
     def __init__(self, width: int, first: float) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.full((width,), first))
+        self.weight = nn.Parameter(torch.empty(width))
+        self.first = first
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the first value."""
+        nn.init.constant_(self.weight, self.first)
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., width) -> (..., width)."""

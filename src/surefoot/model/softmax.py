@@ -1,8 +1,8 @@
 """Causal attention of plain operations with an fp32 softmax, for what the fused kernel has not.
 
 The fused kernel cannot cap its logits, nor multiply them back after a product kept small. This one
-can, at the cost of memory: the logits of a head are held, three fp32 numbers for each pair of
-positions where gradients are wanted. They are made by blocks of rows, each up to its diagonal.
+can, at the cost of memory: where gradients are wanted, a few fp32 numbers are held for each head
+and each pair of positions. They are made by blocks of rows, each up to its diagonal.
 """
 
 import torch

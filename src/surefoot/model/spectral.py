@@ -58,12 +58,16 @@ class SigmaReparam(nn.Module):
         """(rows, columns) -> (rows, columns)."""
         with torch.autocast(weight.device.type, enabled=False):
             exact = weight.to(torch.promote_types(weight.dtype, torch.float32))
-            u, v = self._vectors(exact.detach())
+            u, v = self._vectors(exact)
             sigma = torch.dot(u, torch.mv(exact, v))
             return (exact * (self.gamma / sigma)).to(weight.dtype)
 
-    def forget(self) -> None:
-        """Compute u and v anew at the next use, for a matrix that was set to other values."""
+    def reset_parameters(self) -> None:
+        """Set gamma to 1, and compute u and v anew at the next use.
+
+        For a matrix that was set to other values than those u and v were computed from.
+        """
+        nn.init.ones_(self.gamma)
         self.u.zero_()
         self.v.zero_()
         self._looked_at = False

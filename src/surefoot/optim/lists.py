@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 CHUNK_ON_CPU = 2**16
-"""Elements of a piece on a CPU: four float32 tensors of them fill 1 MB of cache."""
+"""Elements of a piece on a CPU for each thread: four float32 tensors of them fill 1 MB of cache."""
 
 BATCH_ON_DEVICE = 2**26
 """Elements of a batch elsewhere: it bounds the temporary memory, 256 MB a float32 column."""
@@ -24,7 +24,6 @@ SMALLEST = torch.finfo(torch.float32).tiny
 Scalars = list[float] | list[Tensor]
 Column = Sequence[Tensor]
 Part = tuple[list[Tensor], ...]
-
 
 HOSTS = ("cpu",)
 """Devices whose tensors the host reads without waiting."""
@@ -141,7 +140,8 @@ def norms(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
 def _pieces(row: list[Tensor]) -> list[Part]:
     """Of one gradient and what goes with it: pieces as views."""
     # A view as a vector must not be a copy: a tensor laid out otherwise stays whole.
-    if row[0].numel() <= CHUNK_ON_CPU or not all(tensor.is_contiguous() for tensor in row):
+    chunk = CHUNK_ON_CPU * torch.get_num_threads()
+    if row[0].numel() <= chunk or not all(tensor.is_contiguous() for tensor in row):
         return [tuple([tensor] for tensor in row)]
-    cut = [torch.split(tensor.view(-1), CHUNK_ON_CPU) for tensor in row]
+    cut = [torch.split(tensor.view(-1), chunk) for tensor in row]
     return [tuple([piece] for piece in pieces) for pieces in zip(*cut, strict=True)]

@@ -1,5 +1,6 @@
 """What the optimizers with Adam's moments have in common: state, counters, one call a group."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,7 +13,7 @@ from surefoot.optim.lists import SMALLEST
 Params = Iterable[Tensor] | Iterable[dict[str, Any]]
 
 
-class MomentOptimizer(torch.optim.Optimizer):
+class MomentOptimizer(torch.optim.Optimizer, ABC):
     """Base of optimizers that keep ``exp_avg``, ``exp_avg_sq`` and ``step`` a parameter.
 
     The moments are kept as torch's Adam keeps them (not bias-corrected, in the parameter's dtype),
@@ -34,6 +35,7 @@ class MomentOptimizer(torch.optim.Optimizer):
         # after load_state_dict.
         super().__init__(params, {**defaults, "capturable": True})
 
+    @abstractmethod
     def update(self, group: dict[str, Any], params: list[Tensor], flags: dict[str, Any]) -> None:
         """Update parameters of one group and device.
 
@@ -42,14 +44,13 @@ class MomentOptimizer(torch.optim.Optimizer):
             params: all with gradients.
             flags: ``grad_scale`` and ``found_inf``, 0-d or None, for the functional form.
         """
-        raise AssertionError(f"{type(self).__name__} has no update rule")
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """Make one update.
 
         Raises:
-            UsageError: if a gradient is sparse, or a parameter has gaps in memory.
+            UsageError: if a gradient is sparse, or a parameter is sharded or has gaps in memory.
         """
         loss = None
         if closure is not None:
@@ -142,6 +143,12 @@ def _batches(params: Iterable[Tensor]) -> dict[tuple[torch.device, torch.dtype],
             raise UsageError(
                 f"the gradient of a parameter of shape {list(p.shape)} is sparse: make the "
                 "embedding with sparse=False"
+            )
+        # Known by its mesh: importing the class takes most of a second.
+        if hasattr(p, "device_mesh"):
+            raise UsageError(
+                f"a parameter of shape {list(p.shape)} is sharded (DTensor): these updates need "
+                "whole tensors; use DistributedDataParallel, or torch.optim.AdamW"
             )
         if not _is_dense(p):
             raise UsageError(

@@ -63,8 +63,10 @@ def qk_clip_(
     does one whose maximum is NaN or infinite, which says that the step failed, not by how much to
     scale. Nothing waits for the host.
 
-    It acts on what was measured: with maxima of a part of the batch, or of weights before their
-    update, logits may still lie above the threshold by as much as those differ. Moments of the
+    It acts on what was measured: for the same inputs of a layer its logits come out multiplied by
+    gamma. With maxima of a part of the batch, or of weights before their update, or where clipping
+    an earlier layer moves the inputs of a later one, logits may lie above the threshold by as much
+    as those differ, until the next step. Moments of the
     optimizer are left as they are. Where the weights have a second copy (fp32 master, bf16 to
     compute with), call it with the pairs of both.
 

@@ -42,8 +42,8 @@ class SpikeSkip:
         most: skips among ``window`` steps that make the level a new one. Default: an eighth of the
             window, at least 4.
         skipped_enter: whether finite values of skipped steps enter the window.
-        above: also leave out steps whose loss is above this, as the team of Tanuki-38B tried, within
-            the same bounds: half a window first, ``most`` of a window. None = off.
+        above: also leave out steps whose loss is above this, as the team of Tanuki-38B tried,
+            within the same bounds: half a window first, ``most`` of a window. None = off.
 
     Attributes:
         limits: the bounds of the last step, (2,) fp32, loss and norm; infinite where none is

@@ -73,7 +73,7 @@ def spam(
         eps: added to the root of the bias-corrected second moment.
         weight_decay: a step and unit of learning rate.
         element_clip: largest g^2 / v.
-        reset_every: updates between two resets; the paper's ablation found below 100 bad.
+        reset_every: updates between two resets; fewer than 100 are reported to be bad.
         reset_warmup: updates of the re-warm; 0 = none.
         clip_after: updates after a start or reset that are not clipped.
         grad_scale: 0-d, gradients are divided by it; None = 1.
@@ -126,7 +126,7 @@ def _rewarm(count: Tensor, resets: Tensor, length: int) -> Tensor:
 
 
 def _forget(count: Tensor, m: list[Tensor], v: list[Tensor]) -> None:
-    """Zero moments before a first update; the host of a device does not know whether it is one."""
+    """Zero moments before a first update; on a device the host cannot know whether it is one."""
     if on_host(count):
         if count[0] == 1:
             torch._foreach_zero_(m)

@@ -14,7 +14,8 @@ Two things the paper's main text leaves open are settled here, and are this modu
 - J^Z, the Jacobian of the concatenated heads, is taken for fixed attention weights: ||A|| ||W_V||,
   with ||A|| <= 2, the norm of the averaging that attention starts with (Hardy's inequality), and
   sqrt(heads / kv_heads) for values that several heads share. The path through the softmax is left
-  out: behind it stand averages over all tokens seen, which vanish as the sequence grows.
+  out. It is small while attention logits have a standard deviation of about 1 or less; at 2.6
+  (256 channels, 0.1 for all matrices) the norm measured is 1.3 times this bound.
 - the slope of the activation: its largest for a plain one. A gated unit F(W1 z) · (W3 z) has the
   slopes F'(a) b toward W1 and F(a) toward W3, which depend on the input; their RMS over
   a, b ~ N(0, s d^1/2) is taken, as the entries of a Gaussian matrix average over it.

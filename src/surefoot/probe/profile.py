@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+NORMS_OF_THE_SUM = ("post", "b2t", "deepnorm")
+"""Placements that normalise shortcut and sub-layer together."""
+
 # Of a stream or an activation, "RMS" is the root of the mean square over tokens and channels.
 
 
@@ -121,6 +124,7 @@ class InitProfile:
         target: what was looked at, as given.
         kind: ``recipe`` or ``config.json``.
         model: what was built.
+        method: ``init.method`` of a recipe; "" of a config.json.
         placement: where the norms are, as ``norm_placement`` of a recipe.
         sizes: the model's shape.
         measured_width: width of the model that was built; less than ``sizes.width`` if reduced.
@@ -144,6 +148,7 @@ class InitProfile:
     target: str
     kind: str
     model: str
+    method: str
     placement: str
     sizes: Sizes
     measured_width: int
@@ -169,18 +174,27 @@ class InitProfile:
         return self.sizes.width / self.measured_width
 
     @property
+    def lowest(self) -> int:
+        """The layer from whose input on growth is counted: 0, or 1 with norms of the sum.
+
+        Those give the stream the RMS of 1 behind the first block; before it, it is the embedding,
+        whose size has no part in what the layers do to a gradient.
+        """
+        return int(self.placement in NORMS_OF_THE_SUM and len(self.layers) > 1)
+
+    @property
     def gradient_growth(self) -> float:
-        """Gradient norm at the first block's input over that behind the last block.
+        """Gradient norm at the input of the lowest block over that behind the last block.
 
         Above 1 it grows toward the lower layers (Takase et al. 2023, 2312.16903), below 1 it
         vanishes.
         """
-        return _ratio(self.layers[0].stream_gradient, self.stream_gradient)
+        return _ratio(self.layers[self.lowest].stream_gradient, self.stream_gradient)
 
     @property
     def stream_growth(self) -> float:
-        """RMS of the stream behind the last block over that before the first."""
-        return _ratio(self.stream_rms, self.layers[0].stream_rms)
+        """RMS of the stream behind the last block over that before the lowest."""
+        return _ratio(self.stream_rms, self.layers[self.lowest].stream_rms)
 
     @property
     def added_rms(self) -> float:
@@ -194,8 +208,8 @@ class InitProfile:
         Of the ``activation`` going up, and of the ``gradient`` going down.
         """
         return {
-            "activation": _log(self.stream_growth) / len(self.layers),
-            "gradient": _log(self.gradient_growth) / len(self.layers),
+            "activation": _log(self.stream_growth) / (len(self.layers) - self.lowest),
+            "gradient": _log(self.gradient_growth) / (len(self.layers) - self.lowest),
         }
 
 

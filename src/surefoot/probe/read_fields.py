@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from surefoot.errors import ConfigError
+from surefoot.errors import ConfigError, RecipeError
 from surefoot.readers import read_configs
 from surefoot.recipe import Architecture, Init
 from surefoot.recipe.together import check_architecture
@@ -85,7 +85,7 @@ def _built(given: Mapping[str, Any], path: Path) -> Architecture:
         name = ".".join(str(part) for part in first["loc"])
         shown = repr(first.get("input"))[:40]
         raise ConfigError(f"{path}: {name} = {shown}: {first['msg']}") from None
-    except ValueError as error:
+    except (ValueError, RecipeError) as error:
         raise ConfigError(f"{path}: {error}") from None
     return architecture
 

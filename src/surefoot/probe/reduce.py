@@ -132,12 +132,13 @@ def _fed(sizes: Sizes, length: int) -> Plan:
     )
 
 
-def _fits(plan: Plan, memory: int | None) -> bool:
-    """Weights and gradients, activations of a token in fp32 and logits: in half of the memory."""
-    if memory is None:
-        return True
+def memory_needed(plan: Plan) -> int:
+    """Bytes: weights and gradients, activations of a token in fp32, logits."""
     s = plan.sizes
     tokens = plan.length * plan.sequences
     activations = 4 * tokens * s.layers * (12 * s.width + 4 * s.experts_per_token * s.ff_width)
-    logits = 12 * tokens * plan.rows
-    return 8 * parameters(s) + activations + logits <= memory // 2
+    return 8 * parameters(s) + activations + 12 * tokens * plan.rows
+
+
+def _fits(plan: Plan, memory: int | None) -> bool:
+    return memory is None or memory_needed(plan) <= memory // 2

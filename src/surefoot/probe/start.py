@@ -15,7 +15,7 @@ from surefoot.probe.profile import (
     Sizes,
     TableProfile,
 )
-from surefoot.probe.reduce import FLOPS, Plan, flops, parameters, plan
+from surefoot.probe.reduce import FLOPS, Plan, flops, memory_needed, plan
 from surefoot.probe.subject import Subject, standard_deviations
 from surefoot.probe.target import Target, read_target
 from surefoot.probe.widen import TABLES, build_narrow
@@ -80,17 +80,16 @@ def profile_start(
 
 
 def _require_possible(chosen: Plan, memory: int | None) -> None:
-    needed = 8 * parameters(chosen.sizes)
+    what = f"even {chosen.sizes.width} wide and on {chosen.length} tokens"
+    cure = "give fewer with --sequence-length, or a smaller model"
+    needed = memory_needed(chosen)
     if memory is not None and needed > memory // 2:
         raise UsageError(
-            f"even {chosen.sizes.width} wide this needs {size(needed)} for weights and gradients, and "
-            f"the machine has {size(memory)} of memory"
+            f"{what} this needs {size(needed)}, and the machine has {size(memory)} of memory: "
+            f"{cure}"
         )
     if flops(chosen) > _TOO_LONG:
-        raise UsageError(
-            f"even {chosen.sizes.width} wide this takes {flops(chosen):.1g} operations: give fewer "
-            "tokens with --sequence-length"
-        )
+        raise UsageError(f"{what} this takes {flops(chosen):.1g} operations: {cure}")
 
 
 def _profile(
@@ -114,6 +113,7 @@ def _profile(
         target=shown,
         kind=target.kind,
         model=target.model,
+        method=target.recipe.init.method if target.recipe is not None else "",
         placement=subject.placement,
         sizes=target.sizes,
         measured_width=chosen.sizes.width,
@@ -234,8 +234,8 @@ def _words(target: Target, chosen: Plan, length: int) -> list[str]:
         words.append(
             f"built {built.width} wide instead of {full.width} (r = {full.width / built.width:g}; "
             f"heads {built.heads} of {full.heads}, kv heads {built.kv_heads} of {full.kv_heads}, "
-            f"feed-forward {built.ff_width} of {full.ff_width}): the standard deviation of every matrix "
-            "x sqrt(r), but the embedding's; bounds are those of full width"
+            f"feed-forward {built.ff_width} of {full.ff_width}): the standard deviation of every "
+            "matrix x sqrt(r), but the embedding's; bounds are those of full width"
         )
     fed = "1 sequence" if chosen.sequences == 1 else f"{chosen.sequences} sequences"
     short = f" (there are positions for {length})" if chosen.length < length else ""

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.errors import ConfigError, UsageError, nearest
-from surefoot.probe.class_model import class_builder, class_config, class_sizes, transformers
+from surefoot.probe.class_config import class_config, class_sizes, transformers
+from surefoot.probe.class_model import class_builder
 from surefoot.probe.decoder import decoder_builder, sizes_of
 from surefoot.probe.profile import Sizes
 from surefoot.probe.read_fields import Fields, decoder_of
@@ -100,6 +101,9 @@ def _recipe(path: Path, settings: Sequence[str]) -> Target:
 def _config(path: Path, seed: int) -> Target:
     settings = read_json(path)
     where = str(path)
+    inner = settings.get("text_config")
+    if isinstance(inner, dict):  # of a model for images too, its language model
+        settings = {**inner, "model_type": inner.get("model_type", settings.get("model_type"))}
     config = class_config(settings, where)
     if config is None:
         return _from_fields(path, settings, seed)
@@ -116,7 +120,7 @@ def _config(path: Path, seed: int) -> Target:
         build=builder,
         length=longest if isinstance(longest, int) and longest > 0 else 2048,
         fixed_length=False,
-        rope_theta=theta,
+        rope_theta=theta if theta is not None and 0 < theta < float("inf") else None,
         rotary_size=int(sizes.head_size * fraction) // 2 * 2,
     )
 

@@ -58,7 +58,8 @@ class Optimizer(Section):
     """Percentile of all past gradient norms (autoclip)."""
     skip_spikes: bool = False
     """Make no update where loss or gradient norm exceed the mean of the last `skip_window` steps by
-    `skip_sigmas` standard deviations. Never a default: it hides the cause."""
+    `skip_sigmas` standard deviations. It gives way: once an eighth of the window was skipped, the
+    level counts as new. Never a default: it hides the cause."""
     skip_window: Annotated[int, Field(ge=4, le=10**5)] = 128
     """Steps."""
     skip_sigmas: Rate = 6.0

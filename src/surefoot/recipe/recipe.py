@@ -29,6 +29,7 @@ from surefoot.recipe.together import (
     check_architecture,
     check_batch,
     check_init,
+    check_optimizer,
     head_factor,
 )
 from surefoot.recipe.words import count
@@ -66,6 +67,7 @@ class Recipe(Section):
         a, b, s = self.architecture, self.batch, self.schedule
         check_architecture(a)
         check_init(self.init, a)
+        check_optimizer(self.optimizer)
         if s.warmup_steps > s.steps:
             usual = max(1, s.steps // 50)
             raise ValueError(

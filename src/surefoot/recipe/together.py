@@ -2,6 +2,7 @@
 
 from surefoot.recipe.architecture import Architecture
 from surefoot.recipe.init import Init
+from surefoot.recipe.optimizer import Optimizer
 from surefoot.recipe.sections import Batch
 
 
@@ -31,6 +32,15 @@ def check_architecture(a: Architecture) -> None:
             f"architecture.experts_per_token = {a.experts_per_token} exceeds "
             f"architecture.experts = {a.experts}"
         )
+    if a.qk_clip is not None and a.qk_norm:
+        raise ValueError(
+            "architecture.qk_clip has no effect behind QK-norm: set architecture.qk_norm = false, "
+            "or leave qk_clip out"
+        )
+    if a.qk_clip is not None and a.sigma_reparam:
+        raise ValueError(
+            "architecture.qk_clip scales plain matrices: not with architecture.sigma_reparam"
+        )
     if a.expert_capacity is not None and a.experts is None:
         raise ValueError("architecture.expert_capacity goes with architecture.experts")
 
@@ -49,6 +59,12 @@ def check_init(init: Init, a: Architecture) -> None:
         )
     if init.base_width is not None and init.method != "mup":
         raise ValueError('init.base_width goes with init.method = "mup"')
+    if init.method == "wesar" and (a.sigma_reparam or a.qk_clip is not None):
+        other = "sigma_reparam" if a.sigma_reparam else "qk_clip"
+        raise ValueError(
+            f'init.method = "wesar" stores every matrix with a factor of its own: not with '
+            f"architecture.{other}, which acts on the matrix too"
+        )
     if init.method == "deepnorm" and a.norm_placement != "deepnorm":
         raise ValueError(
             f'init.method = "deepnorm" is made for norm_placement = "deepnorm", not '
@@ -64,6 +80,16 @@ def check_init(init: Init, a: Architecture) -> None:
         raise ValueError(
             'norm_placement = "none" needs init.method = "t-fixup", which keeps the updates of a '
             f'model without norms small; "{init.method}" does not'
+        )
+
+
+def check_optimizer(o: Optimizer) -> None:
+    """Refuse settings of one clip or optimizer beside another, where they would be ignored."""
+    if o.clip_ratio is not None and o.clip not in ("adagc", "agc"):
+        raise ValueError('optimizer.clip_ratio goes with clip = "adagc" or "agc"')
+    if (o.shallow_gradient == 1.0) != (o.shallow_layers == 0):
+        raise ValueError(
+            "optimizer.shallow_gradient acts on the first optimizer.shallow_layers blocks: set both"
         )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from surefoot.records import Finding
 from surefoot.report import sections, tables
-from surefoot.report.init_profile import headline, shape_text, shown_columns, table_texts
+from surefoot.report.init_profile import headline, shape_text, shown_columns
 from surefoot.report.page import document
 from surefoot.report.text import number, plain, tally
 
@@ -172,9 +172,7 @@ def _table(profile: "InitProfile") -> str:
     heads = ("layer", *(heading for _, heading, _ in columns))
     made = tables.table("Every layer, before the first step", heads, rows)
     meanings = tables.table("What the columns are", ("column", ""), [(h, m) for _, h, m in columns])
-    whole = "".join(
-        f"<li>{_text(line)}</li>" for line in (*headline(profile)[:2], *table_texts(profile))
-    )
+    whole = "".join(f"<li>{_text(line)}</li>" for line in headline(profile))
     return (
         f"<section id='layers'><h2>Layers</h2><ul>{whole}</ul>{made}<details><summary>Columns"
         f"</summary>{meanings}</details></section>"

@@ -87,13 +87,15 @@ def shape_text(profile: "InitProfile") -> str:
 def headline(profile: "InitProfile") -> list[str]:
     """The numbers of the whole, a line each."""
     exponents = profile.growth_exponents()
+    first = number(profile.layers[profile.lowest].stream_rms, 3)
     return [
         f"first loss {number(profile.loss)} nats (+-{number(profile.loss_error, 2)}), ln V "
-        f"{number(profile.ln_vocab)}; standard deviation of the output logits "
+        f"{number(profile.ln_vocab)}; output logits of standard deviation "
         f"{number(profile.logit_std, 3)}",
-        f"stream {number(profile.layers[0].stream_rms, 3)} -> {number(profile.stream_rms, 3)} "
-        f"(exponent {number(exponents['activation'], 2)}); gradient before the first layer "
-        f"{number(profile.gradient_growth, 3)} times that behind the last (exponent "
+        f"stream from {first} before layer {profile.lowest} to {number(profile.stream_rms, 3)} "
+        f"behind the last (growth exponent {number(exponents['activation'], 2)})",
+        f"gradient of the stream before layer {profile.lowest} "
+        f"{number(profile.gradient_growth, 3)} times that behind the last (growth exponent "
         f"{number(exponents['gradient'], 2)})",
         *table_texts(profile),
     ]
@@ -105,16 +107,16 @@ def table_texts(profile: "InitProfile") -> Iterator[str]:
         reach = ""
         if table.reach is not None:
             reach = (
-                f"; the optimizer can carry an element {number(table.reach, 2)} times that in the run, "
-                f"{number(table.warmup_reach, 2)} times in the warm-up"
+                f"; an element can be carried {number(table.reach, 2)} times as far in the run, "
+                f"{number(table.warmup_reach, 2)} in the warm-up"
             )
         yield f"{table.name}: RMS {number(table.rms, 3)}{reach}"
     rotary = profile.rotary
     if rotary is not None:
         yield (
-            f"rotary positions: theta {rotary.theta:g}, slowest turn {number(round(rotary.longest))} "
-            f"tokens; {rotary.share_beyond:.0%} of the channels do not turn once in "
-            f"{profile.sequence_length}"
+            f"rotary positions: theta {rotary.theta:g}, slowest turn in "
+            f"{number(round(rotary.longest))} tokens; {rotary.share_beyond:.0%} of the channels do "
+            f"not turn once in {profile.sequence_length:,}"
         )
 
 

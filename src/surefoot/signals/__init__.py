@@ -12,6 +12,10 @@
         optimizer.zero_grad()
         record = meter.record(step, 0, {"loss": loss})  # of the previous step, or None
     last = meter.flush()
+
+What the signals of Adam's state say, and from where on they should worry you, is in
+docs/how-to/watch-adam.md; what an optimizer of your own must say of itself to have them measured is
+at :class:`surefoot.signals.adam_rule.Rule`.
 """
 
 from surefoot.signals.memory import peak_memory

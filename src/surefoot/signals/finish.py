@@ -12,7 +12,7 @@ from surefoot.signals.adam_finish import finish_adam, norm_of
 from surefoot.signals.adam_rule import Hyper
 from surefoot.signals.mailbox import Arrays
 from surefoot.signals.parameters import Parameters
-from surefoot.signals.sums import loss_values
+from surefoot.signals.sums import is_maximum, loss_values
 
 Vector = npt.NDArray[np.float64]
 
@@ -29,6 +29,7 @@ class Note:
         sums: names of the vector ``sums``.
         hyper: of the AdamSample, if the state was sampled.
         rates: learning rates of the groups; NaN for one that is in the vector ``rates``.
+        layers: names of the vectors of further signals by layer.
     """
 
     step: int
@@ -38,6 +39,7 @@ class Note:
     sums: tuple[str, ...]
     hyper: tuple[Hyper | None, ...] = ()
     rates: tuple[float, ...] = ()
+    layers: tuple[str, ...] = ()
 
 
 def finish(arrays: Arrays, note: Note, parameters: Parameters) -> StepRecord:
@@ -61,6 +63,11 @@ def finish(arrays: Arrays, note: Note, parameters: Parameters) -> StepRecord:
         if "attention_logit_max" in arrays:
             places["attention_logit_max"] = arrays["attention_logit_max"]
             values["attention_logit_max"] = float(places["attention_logit_max"].max())
+        for name in note.layers:
+            if len(arrays[name]) > 1:
+                places[name] = arrays[name]
+            over = arrays[name].max() if is_maximum(name) else arrays[name].mean()
+            values[name] = float(over)
         measured = values.get("grad_norm")
         values |= note.values
         values |= zip(note.device_values, arrays.get("values", ()), strict=True)

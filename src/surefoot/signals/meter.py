@@ -13,7 +13,7 @@ from surefoot.signals.adam import AdamSample, AdamState
 from surefoot.signals.finish import Note, finish
 from surefoot.signals.mailbox import Mailbox
 from surefoot.signals.parameters import Parameters
-from surefoot.signals.sums import SUMMED, LossSums, combine, pack
+from surefoot.signals.sums import SUMMED, LossSums, combine, is_maximum, pack
 
 PER_PARAMETER = (
     "grad_norm",
@@ -29,6 +29,10 @@ PER_PARAMETER = (
     "update_large_share",
 )
 """Signals that have one value for each trainable parameter; all but the first two are sampled."""
+
+
+OF_ROUTERS = ("router_entropy", "router_logit_max", "expert_load_max", "tokens_dropped")
+"""Signals that have one value for each layer of a mixture of experts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +136,10 @@ class Meter:
         self.places |= dict.fromkeys(PER_PARAMETER, self._parameters.names)
         layers = getattr(model, "layers", None)
         if hasattr(model, "measure_attention_logits") and isinstance(layers, nn.Module):
-            names = (f"layers.{name}" for name, _ in layers.named_children())
-            self.places["attention_logit_max"] = tuple(names)
+            names = tuple(f"layers.{name}" for name, _ in layers.named_children())
+            self.places["attention_logit_max"] = names
+            if getattr(getattr(model, "architecture", None), "experts", None) is not None:
+                self.places |= dict.fromkeys(OF_ROUTERS, names)
 
     def is_sampled(self, step: int) -> bool:
         """Whether the sampled signals are measured at ``step``: 1 and multiples of the period."""
@@ -225,6 +231,7 @@ class Meter:
         values: Mapping[str, float | int | Tensor],
         sums: LossSums | Mapping[str, Tensor] | None = None,
         attention: Tensor | None = None,
+        layers: Mapping[str, Tensor] | None = None,
     ) -> StepRecord | None:
         """Send this step's numbers on their way; take the previous step's record.
 
@@ -237,6 +244,9 @@ class Meter:
             sums: sums over this rank's tokens; they become ``loss``, ``log_z``, ``log_z_abs_max``
                 and ``z_loss`` of the global batch.
             attention: largest attention logit of each layer on this rank (layers,).
+            layers: what else was measured of each layer on this rank (layers,), by signal: of
+                ranks the mean, of names in ``_max`` the largest. The scalar is that over the
+                layers. Every rank has the same names.
 
         Returns:
             The record of the step before, None at the first step and after :meth:`flush`.
@@ -252,6 +262,7 @@ class Meter:
             parts.append(("values", torch.stack(exact)))
         named = pack(sums)
         parts += self._combined(named, attention)
+        parts += self._of_layers(layers or {})
         sample, self._sample = self._sample, None
         self._mailbox.send(
             parts,
@@ -261,6 +272,7 @@ class Meter:
                 values={n: v for n, v in values.items() if not isinstance(v, Tensor)},
                 device_values=tuple(device),
                 sums=tuple(named),
+                layers=tuple(layers or ()),
                 hyper=() if sample is None else sample.hyper,
                 rates=()
                 if sample is None
@@ -277,6 +289,22 @@ class Meter:
     def arrived(self) -> StepRecord | None:
         """As :meth:`flush`, but None while it would have to wait for the device."""
         return self.flush() if self._mailbox.arrived else None
+
+    def _of_layers(self, layers: Mapping[str, Tensor]) -> list[tuple[str, Tensor]]:
+        """Vectors of all ranks' layers, to send."""
+        if not layers:
+            return []
+        ordered = sorted(layers, key=is_maximum)
+        vector = torch.cat(
+            [layers[n].detach().reshape(-1).to(self._mailbox.dtype) for n in ordered]
+        )
+        means = sum(layers[name].numel() for name in ordered if not is_maximum(name))
+        if self._group is not None:
+            vector = combine(vector, means, self._group)
+            vector[:means] /= dist.get_world_size(self._group)
+        return list(
+            zip(ordered, torch.split(vector, [layers[n].numel() for n in ordered]), strict=True)
+        )
 
     def _combined(
         self, named: Mapping[str, Tensor], attention: Tensor | None

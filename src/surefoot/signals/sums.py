@@ -41,6 +41,11 @@ class LossSums(Protocol):
         """Their largest absolute value."""
 
 
+def is_maximum(name: str) -> bool:
+    """Whether a signal is a largest value, so that of ranks and layers the largest counts."""
+    return name.endswith("_max")
+
+
 def pack(sums: "LossSums | Mapping[str, Tensor] | None") -> dict[str, Tensor]:
     """The sums that are there, by name, :data:`SUMMED` before :data:`MAXIMA`."""
     if sums is None:

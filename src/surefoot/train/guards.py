@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from surefoot.model import LossSums
@@ -66,9 +65,7 @@ class Guards:
 
     def clip_heads(self, largest: Tensor, leave_out: Tensor, ranks: Ranks) -> None:
         """Scale down query and key weights of heads whose logits grew, after the update."""
-        if ranks.group is not None:
-            dist.all_reduce(largest, dist.ReduceOp.MAX, group=ranks.group)
-        qk_clip_(self.heads, largest, self.largest_logit, skip=leave_out)
+        qk_clip_(self.heads, largest, self.largest_logit, skip=leave_out, group=ranks.group)
 
     def state_dict(self) -> dict[str, Tensor]:
         """All history, as tensors by name."""
@@ -78,7 +75,11 @@ class Guards:
         return found
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Take up the history of :meth:`state_dict`."""
+        """Take up the history of :meth:`state_dict`.
+
+        Raises:
+            UsageError: if it is that of other settings.
+        """
         self.clipper.load_state_dict(_under("clip_", state))
         if self.skip is not None:
             self.skip.load_state_dict(_under("skip_", state))

@@ -119,7 +119,7 @@ class _Loop:
             )
             values["validation_loss"] = self.validation
         self.mark = time.perf_counter()
-        self.take(job.recorder.step(step, values, outcome.sums, outcome.attention))
+        self.take(job.recorder.step(step, values, outcome.sums, outcome.attention, outcome.routers))
         crash_point("step")
 
     def checkpoint(self, stop: int | None) -> None:

@@ -115,7 +115,7 @@ class TrainStep:
 
         values: dict[str, Tensor | float] = {
             "grad_norm": norms.total,
-            "clip_factor": factor,
+            "clip_factor": factor if guards is None else guards.clipper.smallest,
             "update_skipped": leave_out,
             "learning_rate": learning_rate,
         }
@@ -214,8 +214,8 @@ class _Done:
                 "router_logit_max": routed.logit_max,
                 "expert_load_max": routed.load_max,
                 "tokens_dropped": routed.dropped,
-                "load_balancing_loss": routed.balance_loss.detach(),
-                "router_z_loss": routed.router_z.detach(),
+                "load_balancing_loss": routed.balance_loss.detach().reshape(1),
+                "router_z_loss": routed.router_z.detach().reshape(1),
             }
 
 

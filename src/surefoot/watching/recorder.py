@@ -86,6 +86,7 @@ class Recorder:
         values: Mapping[str, float | int | Tensor],
         sums: LossSums | Mapping[str, Tensor] | None = None,
         attention: Tensor | None = None,
+        layers: Mapping[str, Tensor] | None = None,
     ) -> Verdict | None:
         """Take a step's numbers; nothing waits for the device.
 
@@ -94,12 +95,13 @@ class Recorder:
             values: as in :meth:`surefoot.signals.Meter.record`.
             sums: likewise.
             attention: likewise.
+            layers: likewise.
 
         Returns:
             The verdict on the step before; None if there is none that was not judged yet.
         """
         verdict = self.settle()
-        self.meter.record(step, self.attempt, values, sums=sums, attention=attention)
+        self.meter.record(step, self.attempt, values, sums=sums, attention=attention, layers=layers)
         self.collect()
         return verdict
 

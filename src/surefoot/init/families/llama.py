@@ -1,4 +1,4 @@
-"""Llama and those named like it: Mistral, Qwen 2 and 3, OLMo 2, and mixtures of experts."""
+"""Llama and those named like it: Mistral, Qwen, OLMo 2 and 3, mixtures of experts, and others."""
 
 from surefoot.init.families.family import FAMILIES, Family, Fused
 
@@ -41,8 +41,27 @@ MIXTURE = Family(
 )
 OLMO2 = Family(patterns=_PATTERNS, placement="reordered")
 
+# Names of their own for the norms, or for the feed-forward block; LayerNorms with biases.
+OTHERS = Family(
+    patterns=_PATTERNS
+    | {
+        r"layers\.\d+\.(attention|feedforward)_layernorm\.weight": "norm",
+        r"self_attn\.[qk]_layernorm\.norms\.\d+\.weight": "norm",
+        r"layers\.\d+\.(input|post_attention)_layernorm\.bias": "bias",
+        r"norm\.bias": "bias",
+        r"mlp\.c_fc\.weight": "feed_forward_in",
+        r"mlp\.c_proj\.weight": "feed_forward_out",
+        r"mlp\.c_(fc|proj)\.bias": "bias",
+        r"mlp\.act_fn\.alpha_[pn]": "scale",  # of a trained activation
+    },
+    placement="pre",
+)
+
 for name in ("llama", "mistral", "qwen2", "qwen3"):
     FAMILIES.register(name)(LLAMA)
 for name in ("mixtral", "qwen3_moe"):
     FAMILIES.register(name)(MIXTURE)
-FAMILIES.register("olmo2")(OLMO2)
+for name in ("olmo2", "olmo3"):
+    FAMILIES.register(name)(OLMO2)
+for name in ("arcee", "apertus", "stablelm", "starcoder2"):
+    FAMILIES.register(name)(OTHERS)

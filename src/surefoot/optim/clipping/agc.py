@@ -23,8 +23,8 @@ class AGC(Clipper):
     one unit.
 
     It has no history: a step is judged by its weights alone. What it does not do: tell a spike from
-    a gradient that is large relative to small weights at all times. A biased or just initialised
-    model may be clipped at every step.
+    a gradient that is large relative to small weights at all times. A model just initialised may
+    be clipped at every step.
 
     Args:
         parameters: all that are trained.
