@@ -15,7 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("surefoot.cli.report", "Summarise a run and write its HTML report."),
     "export": ("surefoot.cli.export", "Write a run's model as a transformers folder."),
     "data": ("surefoot.cli.data", "Look at what a run is fed."),
-    "explain": ("surefoot.cli.explain", "Explain a finding's code, e.g. SPK003."),
+    "explain": ("surefoot.cli.explain", "Explain a code, a recipe field or a signal, e.g. SPK003."),
 }
 
 

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from surefoot.model.block import Block
 from surefoot.model.experts import Experts
-from surefoot.model.feed_forward import FeedForward as FeedForward
 from surefoot.model.norms import make_norm
 from surefoot.model.placement import PLACEMENTS
 from surefoot.model.roles import role_of
