@@ -48,7 +48,7 @@ def test_which_gradients_are_scaled():
         ("layers.2.experts.0.weight", False),
         ("0.weight", True),
         ("wte.weight", False),
-        ("layers2.weight", False),
+        ("layers1.weight", False),
     ],
 )
 def test_names(name, scaled):

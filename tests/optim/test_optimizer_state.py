@@ -238,9 +238,22 @@ def test_a_continued_run_is_the_uninterrupted_one(name, way):
         assert torch.equal(a, b)
     assert bits(fresh) == bits(whole)
     for p in fresh.state:
-        # A counter that torch's loading left in another place or type would not be counted on.
         steps = [v for k, v in fresh.state[p].items() if k in ("step", "resets")]
         assert all(v.dtype is torch.float32 and v.device == p.device for v in steps)
+
+
+def test_loaded_counters_take_their_place_and_type(make, parameters, set_gradients):
+    optimizer, fresh = make(parameters()), make(parameters())
+    set_gradients(all_of(optimizer), 0)
+    optimizer.step()
+    state = optimizer.state_dict()
+    for entry in state["state"].values():
+        if "step" in entry:
+            entry["step"] = entry["step"].double()  # torch keeps a counter as it comes, else
+    fresh.load_state_dict(state)
+    steps = [s["step"] for s in fresh.state.values() if "step" in s]
+    assert steps
+    assert all(step.dtype is torch.float32 for step in steps)
 
 
 @pytest.mark.parametrize("name", sorted(OPTIMIZERS))
@@ -342,7 +355,8 @@ def test_batches_make_no_difference(make, parameters, set_gradients, monkeypatch
         torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-7)
 
 
-def test_layout_makes_no_difference(make):
+def test_layout_makes_no_difference(make, monkeypatch):
+    monkeypatch.setattr(lists, "CHUNK_ON_CPU", 4)
     generator = torch.Generator().manual_seed(0)
     values = torch.randn(6, 5, generator=generator)
     plain, turned = nn.Parameter(values.clone()), nn.Parameter(values.t().contiguous().t())

@@ -46,19 +46,21 @@ def test_the_numbers_are_those_of_a_pass_by_hand():
         middle = x + attended
         fed = block.feed_forward(block.feed_forward_norm(middle))
         layer = seen.layers[len(streams) - 1]
-        assert layer.stream_rms == pytest.approx(float(x.square().mean().sqrt()), rel=1e-5)
+        assert layer.stream_rms == pytest.approx(float(x.detach().square().mean().sqrt()), rel=1e-5)
         assert layer.attention_rms == pytest.approx(
-            float(attended.square().mean().sqrt()), rel=1e-5
+            float(attended.detach().square().mean().sqrt()), rel=1e-5
         )
-        assert layer.feed_forward_rms == pytest.approx(float(fed.square().mean().sqrt()), rel=1e-5)
-        spread = middle.var(dim=-1, correction=0).mean().sqrt()
+        assert layer.feed_forward_rms == pytest.approx(
+            float(fed.detach().square().mean().sqrt()), rel=1e-5
+        )
+        spread = middle.detach().var(dim=-1, correction=0).mean().sqrt()
         assert layer.feed_forward_sigma == pytest.approx(float(spread), rel=1e-4)
         x = middle + fed
     x.retain_grad()
     logits = F.linear(model.norm(x), model.head.weight)
     loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
     loss.backward()
-    assert seen.loss == pytest.approx(float(loss), rel=1e-5)
+    assert seen.loss == pytest.approx(loss.item(), rel=1e-5)
     assert seen.stream_gradient == pytest.approx(float(x.grad.norm()), rel=1e-4)
     for stream, layer, block in zip(streams, seen.layers, model.layers, strict=True):
         assert layer.stream_gradient == pytest.approx(float(stream.grad.norm()), rel=1e-4)
@@ -86,7 +88,7 @@ def test_attention_is_seen_however_it_is_computed(shape):
     seen = measure(subject_of(qk_norm=True, **shape), plan_of(subject_of()), seed=1)
     plain = measure(subject_of(qk_norm=True), plan_of(subject_of()), seed=1)
     for layer, other in zip(seen.layers, plain.layers, strict=True):
-        assert layer.entropy == pytest.approx(other.entropy, abs=0.02)
+        assert layer.entropy == pytest.approx(other.entropy, abs=0.05)
         assert layer.logit_std == pytest.approx(other.logit_std, rel=0.1)
 
 

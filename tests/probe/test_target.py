@@ -1,0 +1,266 @@
+"""Recipes and config.json files, good and hostile."""
+
+import json
+import math
+
+import pytest
+
+from surefoot.errors import ConfigError, RecipeError, SurefootError, UsageError
+from surefoot.probe import not_checked, profile_start, verdicts
+from surefoot.probe.class_config import class_config, class_sizes
+from surefoot.probe.target import read_target
+
+RECIPE = """
+[architecture]
+layers = 2
+width = 32
+heads = 4
+vocab_size = 320
+sequence_length = 32
+
+[optimizer]
+learning_rate = 1e-2
+
+[schedule]
+steps = 120
+warmup_steps = 20
+
+[batch]
+global_size = 4
+
+[[data.sources]]
+kind = "stdlib"
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "a.toml"
+    path.write_text(RECIPE, "utf-8")
+    return path
+
+
+def test_a_recipe_is_measured_with_its_own_length(recipe):
+    profile = profile_start(recipe)
+    assert (profile.kind, profile.method) == ("recipe", "spike-no-more")
+    assert (profile.measured_length, profile.sequences, profile.reduction) == (32, 32, 1.0)
+    assert profile.layers[0].stream_rms == pytest.approx(1, abs=0.05)
+    assert profile.loss == pytest.approx(math.log(320), abs=0.35)
+    assert len(profile.layers) == 2
+    assert verdicts(profile) == []
+    assert not_checked(profile) == []
+
+
+def test_two_looks_see_the_same(recipe):
+    assert profile_start(recipe) == profile_start(recipe)
+    assert profile_start(recipe, ["seed=2"]) != profile_start(recipe)
+
+
+def test_the_recipe_that_comes_along_has_no_finding():
+    profile = profile_start("recipes/stdlib-1m.toml")
+    assert verdicts(profile) == []
+
+
+def test_how_far_a_table_can_move(recipe):
+    """Linear warm-up over 20 of 120 steps, then constant: 0.01 (20 · 21/40 + 100)."""
+    settings = ['schedule.kind="constant"', "optimizer.eps=1e-30"]
+    table = profile_start(recipe, settings).tables[0]
+    assert table.reach == pytest.approx(0.01 * 110.5 / table.rms, rel=1e-6)
+    assert table.warmup_reach == pytest.approx(0.01 * 10.5 / table.rms, rel=1e-6)
+    stuck = profile_start(recipe, [*settings, "optimizer.eps=1.0"])
+    assert stuck.tables[0].reach < 1e-3
+    assert [found.code for found in verdicts(stuck)] == ["INI006"]
+    # Under Adam a detached embedding moves as far, until its gradient meets eps.
+    detached = profile_start(recipe, [*settings, "architecture.embedding_gradient=0.1"]).tables[0]
+    assert detached.reach == pytest.approx(table.reach)
+    assert detached.gradient == pytest.approx(table.gradient / 10, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("setting", "code"),
+    [
+        ('init.method="xavier"', "INI002"),
+        ("architecture.rope_theta=1e6", "INI007"),
+        ("init.std=1e25", "INI008"),
+        ("optimizer.learning_rate=1e-6", "INI006"),
+    ],
+)
+def test_faults_are_found(recipe, setting, code):
+    assert code in [found.code for found in verdicts(profile_start(recipe, [setting]))]
+
+
+def test_an_over_confident_head_is_found(recipe):
+    tied = ["architecture.tied_embeddings=true", "architecture.head_scale=1.0"]
+    profile = profile_start(recipe, tied)
+    assert profile.loss > 20
+    assert [found.code for found in verdicts(profile)] == ["INI004"]
+    assert verdicts(profile_start(recipe, tied[:1])) == []
+
+
+def test_a_length_may_be_asked_for(recipe):
+    assert profile_start(recipe, sequence_length=8).measured_length == 8
+    with pytest.raises(UsageError, match="--sequence-length 64: .* has positions up to 32"):
+        profile_start(recipe, sequence_length=64)
+    with pytest.raises(UsageError, match="--sequence-length 1: expected 2 or more"):
+        profile_start(recipe, sequence_length=1)
+
+
+def test_a_pretrained_start_is_refused(recipe):
+    with pytest.raises(UsageError, match="starts from trained weights"):
+        profile_start(recipe, ['init.pretrained="x"'])
+
+
+def test_what_is_no_recipe(recipe, tmp_path, config):
+    with pytest.raises(ConfigError, match=r"there is no file .*b.toml \(did you mean 'a.toml'\?\)"):
+        profile_start(tmp_path / "b.toml")
+    with pytest.raises(RecipeError, match="did you mean"):
+        profile_start(recipe, ["init.methd=1"])
+    with pytest.raises(UsageError, match="--set goes with a recipe"):
+        profile_start(config(), ["init.std=1.0"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match=r"there is no config\.json in this folder"):
+        profile_start(tmp_path / "empty")
+
+
+FAMILIES = [
+    ("llama", {}), ("mistral", {}), ("qwen2", {}), ("qwen3", {}), ("gemma", {}), ("gemma2", {}),
+    ("gemma3_text", {}), ("olmo2", {}), ("gpt_neox", {}),
+    ("gpt2", {"n_embd": 64, "n_head": 2, "n_layer": 2, "n_positions": 64}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("family", "more"), FAMILIES, ids=[name for name, _ in FAMILIES])
+def test_a_family_is_measured_by_its_own_class(family, more, config):
+    pytest.importorskip("transformers")
+    path = config(model_type=family, **more)
+    profile = profile_start(path)
+    assert f"{family} of transformers" in profile.model
+    assert profile.kind == "config.json"
+    assert len(profile.layers) == 2
+    for layer in profile.layers:
+        assert 0 < layer.attention_rms < 2
+        assert 0 < layer.feed_forward_rms < 2
+        assert layer.stream_gradient > 0
+        assert 0.5 < layer.entropy <= 1.0001
+        assert (layer.attention_bound is None) == (profile.placement != "pre")
+    assert profile.loss == pytest.approx(math.log(100), abs=0.3)
+    assert {found.severity for found in verdicts(profile)} <= {"info"}
+    embedding = next(table for table in profile.tables if table.role == "embedding")
+    assert embedding.rms == pytest.approx(0.02, rel=0.1)
+    # What enters the first layer: Gemma multiplies by the root of its width.
+    factor = 8.0 if family.startswith("gemma") else 1.0
+    positions = math.sqrt(2) if family == "gpt2" else 1.0
+    assert profile.layers[0].stream_rms == pytest.approx(0.02 * factor * positions, rel=0.1)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma"])
+def test_a_class_is_reduced_by_the_rule(family, config, monkeypatch):
+    """Gemma's class scales its embedding by the width it has: by that of the full one here."""
+    pytest.importorskip("transformers")
+    sizes = {"hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 4,
+             "intermediate_size": 1024, "head_dim": 64, "initializer_range": 0.04}  # fmt: skip
+    path = config(model_type=family, hidden_act="silu", tie_word_embeddings=family == "gemma",
+                  **sizes)  # fmt: skip
+    full = profile_start(path)
+    monkeypatch.setattr("surefoot.probe.reduce.FLOPS", 2e9)
+    narrow = profile_start(path)
+    assert (full.measured_width, narrow.measured_width) == (512, 128)
+    assert "built 128 wide instead of 512" in narrow.notes[0]
+    assert narrow.layers[0].stream_rms == pytest.approx(full.layers[0].stream_rms, rel=0.05)
+    assert narrow.layers[1].stream_rms == pytest.approx(full.layers[1].stream_rms, rel=0.2)
+    assert narrow.loss == pytest.approx(full.loss, abs=0.15)
+    # Bounds are those of full width.
+    assert narrow.layers[0].feed_forward_bound == pytest.approx(
+        full.layers[0].feed_forward_bound, rel=0.2
+    )
+
+
+def test_without_the_class_the_fields_are_read(config, monkeypatch):
+    monkeypatch.setattr("surefoot.probe.class_config.transformers", lambda: None)
+    profile = profile_start(config(attention_bias=True, initializer_range=0.05))
+    assert profile.model == "surefoot's decoder with the sizes of the file"
+    assert profile.notes[1].startswith("model_type 'llama': no class of that family is known here")
+    assert "initializer_range" in profile.notes[1]
+    assert profile.notes[2] == "could not be used: bias_qkv = True"
+    assert profile.layers[0].stream_rms == pytest.approx(0.05, rel=0.1)
+
+
+def test_an_unknown_family_says_what_was_used(config):
+    profile = profile_start(
+        config(model_type="mine", head_dim=16, alibi=True, rms_norm_eps=1e-5, hidden_act="relu")
+    )
+    used, open_ = profile.notes[1:]
+    assert "'mine'" in used
+    assert all(name in used for name in ("layers", "width", "kv_heads", "norm_eps"))
+    assert "head_dim = 16 (32 was taken)" in open_
+    assert "position = alibi (rotary was taken)" in open_
+    assert profile.rotary is None
+
+
+def test_code_of_the_model_is_never_run(config):
+    evil = {"AutoConfig": "evil.Config", "AutoModelForCausalLM": "evil.Model"}
+    assert profile_start(config(auto_map=evil)).loss > 0
+
+
+HOSTILE = {
+    "no sizes": ({"hidden_size": None}, "hidden_size"),
+    "text for a size": ({"hidden_size": "big"}, "hidden_size"),
+    "no layers": ({"num_hidden_layers": 0}, "num_hidden_layers: expected a whole number of 1"),
+    "negative": ({"num_hidden_layers": -3}, "got -3"),
+    "a fraction": ({"hidden_size": 64.5}, "hidden_size"),
+    "a truth": ({"hidden_size": True}, "hidden_size"),
+    "a huge width": ({"hidden_size": 10**12}, "got 1000000000000"),
+    "a huge vocabulary": ({"vocab_size": 10**9}, "vocab_size"),
+    "huge depth": ({"num_hidden_layers": 10**4, "max_position_embeddings": 2048}, "memory"),
+    "heads that do not divide": ({"num_key_value_heads": 3, "num_attention_heads": 8}, "divide"),
+    "an odd head": ({"head_dim": 3}, "does not run"),
+    "no such activation": ({"hidden_act": "nope"}, "nope"),
+    "text for a spread": ({"initializer_range": "a"}, "initializer_range"),
+    "an unknown family without sizes": ({"model_type": "x", "hidden_size": None}, "hidden_size"),
+    "an unknown family, 7 heads": ({"model_type": "x", "num_attention_heads": 7}, "7"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_settings_are_refused_in_one_line(case, config):
+    settings, says = HOSTILE[case]
+    with pytest.raises(SurefootError) as caught:
+        profile_start(config(**settings))
+    message = str(caught.value)
+    assert says in message
+    assert "\n" not in message
+    assert len(message) < 400
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[1]", b"\xff\xfe", b'{"a":' * 3000, b"7"])
+def test_what_is_no_json_is_refused(raw, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_bytes(raw)
+    with pytest.raises(ConfigError, match="expected a"):
+        profile_start(path)
+
+
+def test_sizes_that_nobody_stated_are_not_made_up(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"model_type": "llama"}))
+    with pytest.raises(ConfigError, match="it states no hidden_size"):
+        profile_start(path)
+
+
+def test_a_language_model_within_another_is_found(config, tmp_path):
+    inner = json.loads(config().read_text())
+    path = tmp_path / "outer.json"
+    path.write_text(json.dumps({"model_type": "llava", "text_config": inner}))
+    assert "llama of transformers" in profile_start(path).model
+
+
+def test_sizes_of_a_large_model_are_read_without_building_it(config):
+    pytest.importorskip("transformers")
+    path = config(hidden_size=4096, num_attention_heads=32, num_key_value_heads=8, head_dim=128,
+                  intermediate_size=14336, num_hidden_layers=32, vocab_size=128256,
+                  max_position_embeddings=131072, rope_theta=5e5)  # fmt: skip
+    target = read_target(path)
+    assert (target.sizes.width, target.sizes.ff_matrices, target.length) == (4096, 3, 131072)
+    assert (target.rope_theta, target.rotary_size) == (5e5, 128)
+    neox = class_config({**json.loads(config().read_text()), "model_type": "gpt_neox"}, "x")
+    assert class_sizes(neox, "x").ff_matrices == 2
