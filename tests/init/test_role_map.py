@@ -54,7 +54,7 @@ def test_given_patterns_come_first_and_match_whole_parts_of_names():
         ({"patterns": {"(": "head"}}, r"the pattern '\(' is no regular expression: "),
         ({"patterns": {"x": "heads"}}, r"unknown role 'heads' of pattern 'x' \(did you mean"),
         ({"family": "lama"}, r"unknown model family 'lama' \(did you mean 'llama'\?\)"),
-        ({}, r"ModuleDict is no family whose parameters are known \(gemma, .*family="),
+        ({}, r"ModuleDict is no family whose parameters are known \(apertus, .*family="),
     ],
 )
 def test_bad_maps(arguments, message):

@@ -99,7 +99,7 @@ def test_an_over_confident_head_is_found(recipe):
 
 def test_a_length_may_be_asked_for(recipe):
     assert profile_start(recipe, sequence_length=8).measured_length == 8
-    with pytest.raises(UsageError, match="--sequence-length 64: .* has positions up to 32"):
+    with pytest.raises(UsageError, match=r"--sequence-length 64: .* has positions up to 32"):
         profile_start(recipe, sequence_length=64)
     with pytest.raises(UsageError, match="--sequence-length 1: expected 2 or more"):
         profile_start(recipe, sequence_length=1)
@@ -168,7 +168,7 @@ def test_a_class_is_reduced_by_the_rule(family, config, monkeypatch):
     assert "built 128 wide instead of 512" in narrow.notes[0]
     assert narrow.layers[0].stream_rms == pytest.approx(full.layers[0].stream_rms, rel=0.05)
     assert narrow.layers[1].stream_rms == pytest.approx(full.layers[1].stream_rms, rel=0.2)
-    assert narrow.loss == pytest.approx(full.loss, abs=0.15)
+    assert narrow.loss == pytest.approx(full.loss, rel=0.06)
     # Bounds are those of full width.
     assert narrow.layers[0].feed_forward_bound == pytest.approx(
         full.layers[0].feed_forward_bound, rel=0.2
@@ -264,3 +264,23 @@ def test_sizes_of_a_large_model_are_read_without_building_it(config):
     assert (target.rope_theta, target.rotary_size) == (5e5, 128)
     neox = class_config({**json.loads(config().read_text()), "model_type": "gpt_neox"}, "x")
     assert class_sizes(neox, "x").ff_matrices == 2
+
+
+@pytest.mark.slow
+def test_a_7b_model_in_time(config):
+    """20 s on two cores is promised; here the processor time of one thread, imports left out."""
+    import time
+
+    path = config(hidden_size=4096, num_attention_heads=32, num_key_value_heads=32, head_dim=128,
+                  intermediate_size=11008, num_hidden_layers=32, vocab_size=32000,
+                  max_position_embeddings=4096)  # fmt: skip
+    start = time.process_time()
+    profile = profile_start(path)
+    assert time.process_time() - start < 30
+    assert profile.sizes.width == 4096
+    assert (profile.measured_length, profile.sequences) == (2048, 1)
+    # 0.02 at 4096 channels: logits of standard deviation 0.02 · 64 cost half its square.
+    assert profile.logit_std == pytest.approx(1.28, abs=0.02)
+    assert profile.loss - profile.ln_vocab == pytest.approx(1.28**2 / 2, abs=0.15)
+    assert profile.layers[0].logit_std == pytest.approx(1.28**2, rel=0.1)
+    assert [found.code for found in verdicts(profile)] == ["INI001", "INI002", "INI003", "INI004"]

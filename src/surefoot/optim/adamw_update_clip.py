@@ -123,6 +123,9 @@ class AdamWUpdateClip(MomentOptimizer):
         UsageError: if a setting is out of its range.
     """
 
+    adam_rule = ("first-moment", "direction")
+    """What the signals may take for granted; the size differs by tensor."""
+
     def __init__(
         self,
         params: Params,

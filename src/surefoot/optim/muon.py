@@ -180,6 +180,9 @@ class Muon(MomentOptimizer):
         UsageError: if a setting is out of its range, or muon gets a parameter that is no matrix.
     """
 
+    adam_rule = ("first-moment", "direction")
+    """What the signals may take for granted, of the part that AdamW updates."""
+
     def __init__(
         self,
         params: Params,

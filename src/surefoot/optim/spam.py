@@ -171,6 +171,9 @@ class SPAM(MomentOptimizer):
         UsageError: if a setting is out of its range.
     """
 
+    adam_rule = ("direction",)
+    """What the signals may take for granted; m holds clipped gradients."""
+
     def __init__(
         self,
         params: Params,

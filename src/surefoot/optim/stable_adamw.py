@@ -124,6 +124,9 @@ class StableAdamW(MomentOptimizer):
         UsageError: if a setting is out of its range.
     """
 
+    adam_rule = ("first-moment", "direction")
+    """What the signals may take for granted; the size differs by tensor."""
+
     def __init__(
         self,
         params: Params,
