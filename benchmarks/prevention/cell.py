@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from text import VOCAB_SIZE, Text
+from samples import VOCAB_SIZE, Text
 from torch import Tensor
 
 from surefoot.detect import SpikeDetector

@@ -21,9 +21,9 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import text as texts
+import samples as texts
 from cell import Cell, run
-from grid import EXPERIMENTS, cells
+from experiments import EXPERIMENTS, cells
 
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("SUREFOOT_CACHE", Path.home() / ".cache" / "surefoot")) / "prevention"

@@ -15,7 +15,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import grid
+import experiments as grid
 import reading
 from cell import INDICATORS, unpack
 from chart import chart

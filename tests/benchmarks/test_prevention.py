@@ -13,11 +13,11 @@ FOLDER = Path(__file__).parents[2] / "benchmarks" / "prevention"
 @pytest.fixture(scope="module")
 def parts():
     sys.path.insert(0, str(FOLDER))
-    import grid
+    import experiments
     import reading
     import run
 
-    yield grid, reading, run
+    yield experiments, reading, run
     sys.path.remove(str(FOLDER))
 
 

@@ -230,3 +230,26 @@ def test_ordering_of_the_remedies():
     assert ratio["detach"] == pytest.approx(ratio["vanilla"], rel=1e-5)
     assert of_embedding["detach"] == pytest.approx(0.1 * of_embedding["vanilla"], rel=1e-5)
     assert 1 < ratio["norm"] < ratio["scaled"] < 1.5
+
+
+def test_a_used_model_starts_as_a_new_one_does():
+    shape = Architecture(
+        layers=2, width=32, heads=4, vocab_size=50, sequence_length=16, sigma_reparam=True,
+        layer_scale=0.1,
+    )  # fmt: skip
+    tokens = torch.arange(32).view(2, 16)
+
+    def started(used: bool) -> dict[str, torch.Tensor]:
+        torch.manual_seed(3)
+        model = Decoder(shape)
+        if used:
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter.mul_(7).add_(0.3)
+            model(tokens)
+        initialise(model, model.roles(), Init(), width=32, layers=2, seed=1)
+        return {"logits": model.eval()(tokens), **model.state_dict()}
+
+    new, used = started(False), started(True)
+    for name in ("logits", "layers.0.attention_layer_scale.weight"):
+        torch.testing.assert_close(used[name], new[name], rtol=1e-4, atol=1e-5, msg=name)

@@ -55,3 +55,11 @@ def test_reduced_sizes_go_together(groups, kv_heads, head_size):
             assert found.heads % found.kv_heads == 0
             assert found.width * heads == full.width * fewer
             assert found.ff_width >= 1
+
+
+def test_an_odd_number_of_heads_is_reduced_too():
+    found = plan(replace(LLAMA_7B, width=71 * 64, heads=71, kv_heads=1, head_size=64), 2048,
+                 fixed_length=False, memory=2**34)  # fmt: skip
+    assert found.sizes.width % 64 == 0
+    assert LEAST_WIDTH <= found.sizes.width < 71 * 64
+    assert flops(found) <= FLOPS

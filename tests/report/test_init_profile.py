@@ -3,6 +3,8 @@
 import json
 import math
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -149,6 +151,26 @@ def test_the_page_survives_odd_values(value):
     nothing = replace(profile.layers[0], attention_bound=None, feed_forward_bound=None)
     page = render_init_html(replace(profile, layers=(nothing,), placement="post"), [])
     assert "bounds" not in figures_of(page)
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+def test_a_browser_draws_every_chart_over_the_layers(tmp_path):
+    profile = profile_of(layers=32)
+    write_init_html(profile, verdicts(profile), tmp_path / "a.html")
+    done = subprocess.run(
+        [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+         f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=15000", "--dump-dom",
+         (tmp_path / "a.html").as_uri()],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+    assert 'data-drawn="true"' in done.stdout
+    assert done.stdout.count(">layer</text>") == 5
+    assert ">step</text>" not in done.stdout
 
 
 def test_a_page_is_written_whole(tmp_path):

@@ -79,6 +79,7 @@ def draw(
         UsageError: if the method is not defined for the model, which is untouched then.
     """
     method.check(model, roles, shape)
+    _reset_scales(model, roles)
     layouts = layouts_of(model, roles)
     for name, parameter in model.named_parameters():  # all that is refused, before any is set
         if name in layouts:
@@ -101,6 +102,15 @@ def draw(
         if isinstance(module, nn.Embedding) and module.padding_idx is not None:
             parameter[module.padding_idx].zero_()  # as torch does: it gets no gradient
     method.set_scales(model, roles, shape)
+
+
+def _reset_scales(model: nn.Module, roles: Mapping[str, str]) -> None:
+    """Bring modules that hold nothing but scales to their beginning: a model may have been used."""
+    for path, module in model.named_modules():
+        own = [f"{path}.{name}" for name, _ in module.named_parameters(recurse=False)]
+        reset = getattr(module, "reset_parameters", None)
+        if own and reset is not None and all(roles.get(name) == "scale" for name in own):
+            reset()
 
 
 def reparametrise(model: nn.Module, roles: Mapping[str, str], init: Init) -> None:

@@ -112,11 +112,7 @@ def _feed_forward(s: Sizes) -> int:
 
 def _heads(sizes: Sizes) -> list[int]:
     """Numbers of heads that leave a width in whole channels, falling."""
-    whole = [
-        heads
-        for heads in range(sizes.heads, 0, -1)
-        if sizes.heads % heads == 0 and sizes.width * heads % sizes.heads == 0
-    ]
+    whole = [heads for heads in range(sizes.heads, 0, -1) if sizes.width * heads % sizes.heads == 0]
     wide = [heads for heads in whole if sizes.width * heads // sizes.heads >= LEAST_WIDTH]
     return wide or whole[:1]
 

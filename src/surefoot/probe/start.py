@@ -74,6 +74,8 @@ def profile_start(
     _require_possible(chosen, memory)
     if chosen.sizes.width != target.sizes.width:
         say(f"building it {chosen.sizes.width} wide instead of {target.sizes.width}")
+    if flops(chosen) > 3 * FLOPS:
+        say(f"{chosen.length} tokens through {chosen.sizes.layers} layers take minutes")
     subject = build_narrow(target.build, target.sizes, chosen.sizes)
     seen = measure(subject, chosen, seed)
     return _profile(str(path), target, chosen, subject, seen, length)

@@ -63,3 +63,15 @@ class Init(Section):
         if self.depth_scaled_outputs is not None:
             scaled = self.depth_scaled_outputs
         return found[0], found[1], scaled
+
+    def table_std(self, width: int, layers: int) -> float:
+        """Standard deviation of the embedding's table, under any method."""
+        stds = self.standard_deviations(width)
+        if stds is not None:
+            return stds[1]
+        if self.method == "wesar":
+            return self.wesar_std
+        if self.method in ("torch", "mup"):
+            return 1.0
+        shrunk = (9 * layers) ** -0.25 if self.method == "t-fixup" else 1.0
+        return float(shrunk / math.sqrt(width))

@@ -95,9 +95,9 @@ def check_optimizer(o: Optimizer) -> None:
 
 def head_factor(a: Architecture, init: Init) -> float:
     """The factor on the logits: of a tied head, of the embedding's spread, and of muP's width."""
-    stds = init.standard_deviations(a.width)
-    factor = a.output_factor_for(1.0 if stds is None else stds[1])
-    if init.method == "mup" and a.head_scale == "auto":
+    factor = a.output_factor_for(init.table_std(a.width, a.layers))
+    # With tied embeddings that factor falls with the width already.
+    if init.method == "mup" and a.head_scale == "auto" and not a.tied_embeddings:
         factor *= (init.base_width or a.width) / a.width
     return factor
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from math import isfinite, sqrt
 
 from surefoot.probe.profile import InitProfile
-from surefoot.probe.rules.making import SPIKE_NO_MORE, finding
+from surefoot.probe.rules.making import SPIKE_NO_MORE, finding, shown
 from surefoot.records import Finding
 
 GROWTH = 3.0
@@ -30,9 +30,9 @@ def conditions(profile: InitProfile) -> Iterator[Finding]:
         yield finding(
             "INI001",
             profile,
-            f"the {2 * len(profile.layers)} sub-layers add {added:.3g} (RMS) to the residual "
+            f"the {2 * len(profile.layers)} sub-layers add {shown(added)} (RMS) to the residual "
             "stream: even beside embeddings of standard deviation 1 the gradient would grow about "
-            f"{at_one:.3g} times toward the first layer",
+            f"{shown(at_one)} times toward the first layer",
             evidence={**numbers, "growth_at_unit_shortcut": at_one, **bounds},
             actions=(
                 "divide the attention and feed-forward output matrices by sqrt(2 layers): "
@@ -45,8 +45,8 @@ def conditions(profile: InitProfile) -> Iterator[Finding]:
         yield finding(
             "INI002",
             profile,
-            f"the shortcut that enters the first layer has a standard deviation of {shortcut:.3g} "
-            f"where near 1 is wanted, and the sub-layers add {added:.3g}{_in_words(bounds)}",
+            f"the shortcut that enters the first layer has a standard deviation of {shown(shortcut)} "
+            f"where near 1 is wanted, and the sub-layers add {shown(added)}{_in_words(bounds)}",
             evidence={**numbers, **bounds},
             actions=(
                 "start the embedding at a standard deviation near 1: init.method = "
@@ -64,7 +64,7 @@ def growth(profile: InitProfile) -> Iterator[Finding]:
         yield finding(
             "INI003",
             profile,
-            f"the gradient of the residual stream is {growth:.3g} times as large before layer "
+            f"the gradient of the residual stream is {shown(growth)} times as large before layer "
             f"{profile.lowest} as behind the last ({_steepest(profile)})",
             evidence={
                 "gradient_growth": growth,
@@ -96,7 +96,7 @@ def _largest_bounds(profile: InitProfile) -> dict[str, float | int]:
 def _in_words(bounds: Mapping[str, float | int]) -> str:
     names = {"attention_bound": "the attention", "feed_forward_bound": "the feed-forward block"}
     parts = [
-        f"{bounds[name]:.3g} times over {what} of layer {bounds[f'{name}_layer']}"
+        f"{shown(bounds[name])} times over {what} of layer {bounds[f'{name}_layer']}"
         for name, what in names.items()
         if name in bounds
     ]
@@ -111,4 +111,4 @@ def _steepest(profile: InitProfile) -> str:
         for x, higher in zip(profile.layers, above, strict=True)
     ]
     most, layer = max(steps[profile.lowest :])
-    return f"{most:.3g} times over layer {layer}"
+    return f"{shown(most)} times over layer {layer}"

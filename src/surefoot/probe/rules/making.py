@@ -55,3 +55,8 @@ def finding(
         actions=actions,
         references=references,
     )
+
+
+def shown(value: float) -> str:
+    """Three significant digits, without an exponent from a thousand on."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"
