@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from surefoot.records import Finding, to_json
-from surefoot.report.terminal import finding_lines, not_checked_lines
+from surefoot.report.terminal import finding_lines, indented, not_checked_lines
 from surefoot.report.text import by_weight, number, plain
 
 if TYPE_CHECKING:
@@ -30,6 +30,10 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("entropy", "entropy", "attention entropy over that of uniform attention"),
 )
 """Field of a layer, short heading, meaning."""
+_LEGEND = (
+    "stream, +attn, +ff: RMS; dL/dx, dL/dW: norms of gradients; |J|: upper bounds of Jacobians; "
+    "sigma: of what the norm reads; entropy: of attention, 1 = uniform"
+)
 
 
 def init_summary(
@@ -45,10 +49,10 @@ def init_summary(
         not_checked: what could not be judged: ``code`` and what it ``needs``.
     """
     blocks: list[RenderableType] = [Text(plain(profile.target), style="bold")]
-    blocks += [Text(f"  {plain(line)}") for line in (profile.model, shape_text(profile))]
-    blocks += [Text(f"  {plain(note)}", style="dim") for note in profile.notes]
-    blocks += ["", _layers(profile), ""]
-    blocks += [Text(f"  {plain(line)}") for line in headline(profile)]
+    blocks += [indented(plain(line)) for line in (profile.model, shape_text(profile))]
+    blocks += [indented(plain(note), "dim") for note in profile.notes]
+    blocks += ["", _layers(profile), indented(_LEGEND, "dim"), ""]
+    blocks += [indented(plain(line)) for line in headline(profile)]
     blocks += ["", *finding_lines(by_weight(findings))]
     unchecked = list(not_checked)
     if unchecked:

@@ -191,6 +191,11 @@ def _findings(findings: Sequence[Finding], known: Facts) -> Iterator[RenderableT
     yield from _each(findings)
 
 
+def indented(words: str, style: str = "") -> RenderableType:
+    """A line below a heading, which stays below it where it is wrapped."""
+    return _Item("  ", Text(words, style=style))
+
+
 def finding_lines(findings: Sequence[Finding]) -> Iterator[RenderableType]:
     """How many findings there are, and each in full: what it means and what to do."""
     told = f"findings: {tally(findings)}" if findings else "no findings"

@@ -45,8 +45,9 @@ def conditions(profile: InitProfile) -> Iterator[Finding]:
         yield finding(
             "INI002",
             profile,
-            f"the shortcut that enters the first layer has a standard deviation of {shown(shortcut)} "
-            f"where near 1 is wanted, and the sub-layers add {shown(added)}{_in_words(bounds)}",
+            "the shortcut that enters the first layer has a standard deviation of "
+            f"{shown(shortcut)} where near 1 is wanted, and the sub-layers add {shown(added)}"
+            f"{_in_words(bounds)}",
             evidence={**numbers, **bounds},
             actions=(
                 "start the embedding at a standard deviation near 1: init.method = "
