@@ -119,6 +119,7 @@ def test_without_torch_it_says_what_to_install(monkeypatch, folder):
             raise ModuleNotFoundError("no torch", name="torch")
         return importlib.import_module(module)
 
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")  # which the command would set for good
     monkeypatch.setattr(errors, "import_module", missing)
     with pytest.raises(errors.MissingExtraError, match=r"pip install 'surefoot\[torch\]'"):
         run(Asked(target=folder / "a.toml"))

@@ -11,7 +11,10 @@ from typer.core import TyperGroup
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("surefoot.cli.train", "Pre-train a decoder from a recipe, or resume a run."),
     "diagnose": ("surefoot.cli.diagnose", "Read anybody's log and find what went wrong in it."),
-    "check": ("surefoot.cli.check", "Read configuration files and say where they contradict."),
+    "check": (
+        "surefoot.cli.check",
+        "Read configuration files, or --init: look at a model before step 1.",
+    ),
     "report": ("surefoot.cli.report", "Summarise a run and write its HTML report."),
     "export": ("surefoot.cli.export", "Write a run's model as a transformers folder."),
     "data": ("surefoot.cli.data", "Look at what a run is fed."),

@@ -1,5 +1,6 @@
 """What ``surefoot check --init`` does: build, measure, tell."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,8 @@ def run(asked: Asked) -> int:
         raise UsageError(f"--out {asked.out}: is a folder; name a file in it")
     if asked.out is not None and not asked.out.parent.is_dir():
         raise UsageError(f"--out {asked.out}: there is no folder {asked.out.parent}")
+    # On a busy machine threads that spin while they wait cost three times what they compute.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     require("torch", "torch")
     from surefoot.probe import not_checked, profile_start, verdicts
     from surefoot.report import (
