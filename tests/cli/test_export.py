@@ -78,3 +78,38 @@ def test_what_init_from_takes_over_is_marked_and_not_to_be_set(exported, tiny, c
     assert (source.kind, source.file) == ("config", f"{folder}/config.json")
     again = command(tmp_path, *arguments, "--resume", "--quiet")
     assert again.returncode == 0, again.stderr
+
+
+def test_what_the_recipe_draws_need_not_fit_the_folder_and_resumes(
+    exported, tiny, command, tmp_path
+):
+    text = (tiny / "tiny.toml").read_text("utf-8")
+    odd = '\n[init]\nmethod = "t-fixup"\n'
+    text = text.replace("[architecture]", '[architecture]\nnorm_placement = "none"', 1)
+    (tmp_path / "odd.toml").write_text(text + odd, "utf-8")
+    (tmp_path / "corpus").symlink_to(tiny / "corpus")
+    folder = str(exported / "hf")
+    arguments = ["train", "odd.toml", "--name", "y", "--init-from", folder]
+    done = command(
+        tmp_path, *arguments, "--set", "schedule.steps=3", "--set", "schedule.warmup_steps=1"
+    )
+    assert done.returncode == 0, done.stderr
+    assert command(tmp_path, "train", "--name", "y", "--resume").returncode == 0
+    assert command(tmp_path, "export", "runs/y", "--out", "again").returncode == 0
+
+
+def test_a_dense_folder_is_up_cycled_to_the_experts_of_the_recipe(
+    exported, tiny, command, tmp_path
+):
+    folder = str(exported / "hf")
+    done = command(
+        tmp_path,
+        *("train", str(tiny / "tiny.toml"), "--name", "y", "--init-from", folder),
+        *("--set", "schedule.steps=3", "--set", "architecture.experts=4"),
+    )
+    assert done.returncode == 0, done.stderr
+    signals = runs.open(tmp_path / "runs" / "y").signals
+    # Every expert is a copy: the mixture starts where the dense model ended.
+    assert signals["loss"][0] < runs.open(exported / "runs" / "x").signals["loss"][0] - 1
+    assert signals["expert_load_max"].is_finite().all()
+    assert command(tmp_path, "train", "--name", "y", "--resume").returncode == 0

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from surefoot.errors import UsageError
-from surefoot.init import initialise, standard_deviation
+from surefoot.init import initialise, roles_of, standard_deviation, start
 from surefoot.model import Decoder, loss_sums
 from surefoot.recipe import Architecture, Init
 
@@ -253,3 +253,42 @@ def test_a_used_model_starts_as_a_new_one_does():
     new, used = started(False), started(True)
     for name in ("logits", "layers.0.attention_layer_scale.weight"):
         torch.testing.assert_close(used[name], new[name], rtol=1e-4, atol=1e-5, msg=name)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_wrapper_changes_neither_roles_nor_values():
+    shape = Architecture(layers=2, width=32, heads=4, vocab_size=50, sequence_length=16)
+    plain, wrapped = Decoder(shape), torch.compile(Decoder(shape))
+    start("megatron", seed=1)(plain)
+    start("megatron", seed=1)(wrapped)
+    assert all(name.startswith("_orig_mod.") for name in roles_of(wrapped))
+    for (name, a), b in zip(plain.named_parameters(), wrapped.parameters(), strict=True):
+        assert torch.equal(a, b), name
+
+
+def test_blocks_are_counted_below_a_numbered_parent():
+    shape = Architecture(layers=3, width=32, heads=4, vocab_size=50, sequence_length=16)
+    holder = nn.ModuleList([Decoder(shape)])
+    roles = {f"0.{name}": role for name, role in holder[0].roles().items()}
+    initialise(holder, roles, Init(std=0.02), seed=1)
+    std = float(holder[0].layers[0].attention.wo.weight.detach().std())
+    assert std == pytest.approx(0.02 / math.sqrt(6), rel=0.1)
+
+
+def test_spike_no_more_counts_the_factor_of_the_model():
+    shape = Architecture(
+        layers=2, width=64, heads=4, vocab_size=500, sequence_length=16,
+        embedding_scale="sqrt_width",
+    )  # fmt: skip
+    model = Decoder(shape)
+    initialise(model, model.roles(), Init(), seed=1)
+    assert float(model.embedding.weight.detach().std()) == pytest.approx(1 / 8, rel=0.02)
+    assert Init().standard_deviations(64, 8.0)[1] == 1 / 8
+
+
+def test_a_parametrization_of_several_tensors_is_refused():
+    shape = Architecture(layers=1, width=32, heads=4, vocab_size=50, sequence_length=16)
+    model = Decoder(shape)
+    torch.nn.utils.parametrizations.weight_norm(model.layers[0].feed_forward.w1)
+    with pytest.raises(UsageError, match="as several tensors"):
+        start("megatron", seed=1)(model)

@@ -82,7 +82,6 @@ def test_an_unknown_model_type_is_named():
         ("a.b.weight", "a.b.weight", False),
         ("a.b.parametrizations.weight.original", "a.b.weight", False),
         ("parametrizations.weight.original", "weight", False),
-        ("a.parametrizations.weight.original1", "a.weight", False),
         ("a.parametrizations.weight.0.alpha", "a.parametrizations.weight.0.alpha", True),
         ("a.original", "a.original", False),
     ],

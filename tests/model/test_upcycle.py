@@ -319,3 +319,14 @@ def test_a_state_that_does_not_fit(make_model):
     prefixed = {f"module.{name}": tensor for name, tensor in dense.state_dict().items()}
     with pytest.raises(UsageError, match=r"embedding.weight is missing; .*; and \d+ more$"):
         upcycled_state(prefixed, architecture, seed=1)
+
+
+def test_training_the_mixture_leaves_the_dense_model_alone(make_model):
+    dense = make_model()
+    before = copy.deepcopy(dense.state_dict())
+    mixture = upcycle(dense, with_experts(dense), seed=1)
+    with torch.no_grad():
+        for parameter in mixture.parameters():
+            parameter.add_(1.0)
+    for name, tensor in dense.state_dict().items():
+        assert torch.equal(tensor, before[name]), name

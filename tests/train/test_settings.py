@@ -9,9 +9,10 @@ from polars.testing import assert_frame_equal
 
 from surefoot import runs
 from surefoot.checkpoint import CheckpointStore
+from surefoot.model import fold
 from surefoot.recipe import load
 from surefoot.records import is_volatile
-from surefoot.train import create, join, resume
+from surefoot.train import create, join, load_model, resume
 from surefoot.train.loop import _Loop, train
 
 LAST = 8
@@ -134,3 +135,13 @@ def test_routers_tell_what_they_do(whole):
         assert frame[name].is_finite().all(), name
     assert (frame["expert_load_max"] >= 1).all()
     assert (frame["load_balancing_loss"] > 0.9).all()
+
+
+@pytest.mark.parametrize("name", ["wesar", "muonclip", "embed-ln"])
+def test_a_finished_run_is_read_as_a_model(name, whole):
+    tokens = torch.arange(12).view(1, 12)
+    loaded = load_model(whole(name))
+    assert loaded.step == LAST
+    assert loaded.model(tokens).isfinite().all()
+    folded = fold(loaded.model).model
+    torch.testing.assert_close(folded(tokens), loaded.model(tokens), rtol=1e-3, atol=1e-4)

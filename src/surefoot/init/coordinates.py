@@ -167,7 +167,7 @@ def _run(
 
 @torch.no_grad()
 def _activations(model: nn.Module, tokens: Tensor) -> dict[str, Tensor]:
-    """The output of every module that has no modules of its own, and of the model."""
+    """The output of every module, blocks with the residual stream among them, and of the model."""
     model.eval()
     seen: dict[str, Tensor] = {}
     with _recorded(model, seen):
@@ -187,7 +187,7 @@ def _recorded(model: nn.Module, seen: dict[str, Tensor]) -> Iterator[None]:
     handles = [
         module.register_forward_hook(hook_for(name))
         for name, module in model.named_modules()
-        if name and next(module.children(), None) is None
+        if name
     ]
     try:
         yield

@@ -10,7 +10,7 @@ from surefoot.errors import UsageError
 from surefoot.init import methods  # noqa: F401  (registers them)
 from surefoot.init.layout import Layout, Weight, bias_weight, layouts_of, owner
 from surefoot.init.method import METHODS, Method, Spread
-from surefoot.init.roles import CONSTANT, plain_name, require_complete
+from surefoot.init.roles import CONSTANT, plain_name, require_complete, unwrapped
 from surefoot.init.shape import Shape, shape_of
 from surefoot.recipe import Init
 
@@ -78,6 +78,7 @@ def draw(
     Raises:
         UsageError: if the method is not defined for the model, which is untouched then.
     """
+    _, prefix = unwrapped(model)
     method.check(model, roles, shape)
     _reset_scales(model, roles)
     layouts = layouts_of(model, roles)
@@ -88,7 +89,7 @@ def draw(
         role = roles[name]
         if role == "scale":
             continue
-        generator = _generator(seed, plain_name(name))
+        generator = _generator(seed, plain_name(name).removeprefix(prefix))
         if role in CONSTANT:
             beside = bias_weight(model, name) if role == "bias" else None
             if beside is None or not method.draws_biases:

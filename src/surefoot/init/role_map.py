@@ -8,7 +8,13 @@ from torch import nn
 from surefoot.errors import UsageError, nearest
 from surefoot.init.families import FAMILIES, Family, config_of
 from surefoot.init.families.family import matches
-from surefoot.init.roles import ROLES, is_of_parametrization, plain_name, require_role
+from surefoot.init.roles import (
+    ROLES,
+    is_of_parametrization,
+    plain_name,
+    require_role,
+    unwrapped,
+)
 
 # What surefoot itself adds to a model of any family.
 _ADDED = {r"embedding_norm\.weight": "norm", r"embedding_norm\.bias": "bias"}
@@ -38,9 +44,10 @@ def roles_of(
         UsageError: if a parameter has no role (with the line to add), a pattern of yours matches
             nothing or is none, a role is unknown, or the family is.
     """
-    own = getattr(model, "roles", None)
+    inner, prefix = unwrapped(model)
+    own = getattr(inner, "roles", None)
     if callable(own) and family is None and patterns is None:
-        return dict(own())
+        return {f"{prefix}{name}": role for name, role in own().items()}
     given = dict(patterns or {})
     for pattern, role in given.items():
         _require_pattern(pattern)
@@ -76,6 +83,7 @@ def _family(model: nn.Module, name: str | None, given: Mapping[str, str]) -> Map
     if name is not None:
         found: Family = FAMILIES.lookup(name)
         return found.patterns
+    model = unwrapped(model)[0]
     model_type = getattr(config_of(model), "model_type", None)
     if model_type is not None and model_type in FAMILIES:
         return FAMILIES[model_type].patterns

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from surefoot.errors import UsageError, nearest
 
@@ -32,6 +33,21 @@ DRAWN = tuple(role for role in ROLES if role not in CONSTANT and role != "scale"
 _REPARAMETRISED = re.compile(r"(.*?)parametrizations\.([^.]+)\.(original\d*|\d+\..*)")
 
 
+def unwrapped(model: nn.Module) -> tuple[nn.Module, str]:
+    """The model inside DistributedDataParallel and torch.compile, and what they put before names.
+
+    Draws are seeded by name: a wrapper must not change them.
+    """
+    prefix = ""
+    while True:
+        if isinstance(model, DistributedDataParallel):
+            model, prefix = model.module, f"{prefix}module."
+        elif isinstance(inner := model.__dict__.get("_modules", {}).get("_orig_mod"), nn.Module):
+            model, prefix = inner, f"{prefix}_orig_mod."
+        else:
+            return model, prefix
+
+
 def plain_name(name: str) -> str:
     """The name a parameter has, or had before ``torch.nn.utils.parametrize`` wrapped it.
 
@@ -41,6 +57,11 @@ def plain_name(name: str) -> str:
     found = _REPARAMETRISED.fullmatch(name)
     if found is None or not found[3].startswith("original"):
         return name
+    if found[3] != "original":
+        raise UsageError(
+            f"parameter {name!r}: this parametrization (such as weight_norm) keeps a matrix as "
+            "several tensors, whose start is not known: apply it after the initialisation"
+        )
     return found[1] + found[2]
 
 

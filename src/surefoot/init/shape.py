@@ -8,10 +8,11 @@ from torch import nn
 
 from surefoot.errors import UsageError
 from surefoot.init.families import family_of
-from surefoot.init.roles import plain_name
+from surefoot.init.roles import plain_name, unwrapped
 
 _NORMS = ("norm", "norm_offset")
 _BLOCK = re.compile(r"(.*?\.|)\d+\.")
+_LAST = re.compile(r"(.*\.|)\d+\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,15 +50,20 @@ def shape_of(
         model: any module.
         roles: of every parameter.
         width: default: channels of the embedding.
-        layers: default: the blocks that hold output matrices; two are told apart by the first
-            number in the names.
+        layers: default: the blocks that hold output matrices, told apart by the numbers in the
+            names.
         placement: default: that of a surefoot decoder or of a known family.
 
     Raises:
         UsageError: if width or layers is neither given nor to be seen.
     """
-    family = family_of(model)
-    architecture = getattr(model, "architecture", None)
+    inner, _ = unwrapped(model)
+    family = family_of(inner)
+    architecture = getattr(inner, "architecture", None)
+    if family is not None:
+        factor = family.input_factor(inner)
+    else:
+        factor = float(getattr(architecture, "input_factor", 1.0))
     if placement is None:
         known = getattr(family, "placement", None)
         placement = getattr(architecture, "norm_placement", known)
@@ -65,7 +71,7 @@ def shape_of(
         width=_width(model, roles) if width is None else width,
         layers=_layers(roles) if layers is None else layers,
         placement=placement,
-        input_factor=1.0 if family is None else family.input_factor(model),
+        input_factor=factor,
         tied=is_shared(model, roles),
         norms=any(role in _NORMS for role in roles.values()),
     )
@@ -94,11 +100,13 @@ def _width(model: nn.Module, roles: Mapping[str, str]) -> int:
 
 
 def _layers(roles: Mapping[str, str]) -> int:
-    blocks = set()
-    for name, role in roles.items():
-        if role in ("attention_out", "feed_forward_out"):
-            found = _BLOCK.match(plain_name(name))
-            blocks.add(found[0] if found else "")
+    # By attention, which is once in a block: its block has the last number in its name. Experts of
+    # a feed-forward block are numbered themselves, so there it is the first.
+    attention = {_LAST.match(plain_name(n)) for n, role in roles.items() if role == "attention_out"}
+    blocks = {found[0] if found else "" for found in attention}
+    if not blocks:
+        feed = {_BLOCK.match(plain_name(n)) for n, r in roles.items() if r == "feed_forward_out"}
+        blocks = {found[0] if found else "" for found in feed}
     if not blocks:
         raise UsageError(
             'no parameter has the role "attention_out" or "feed_forward_out", to count the blocks '

@@ -103,7 +103,8 @@ def upcycle(
     )
     with torch.device("meta"):
         model = Decoder(architecture)
-    model.load_state_dict(state, assign=True)
+    # What is passed on is copied: the dense model stays as it is while the new one is trained.
+    model.load_state_dict({name: tensor.clone() for name, tensor in state.items()}, assign=True)
     return model.train(dense.training)
 
 

@@ -44,8 +44,12 @@ class Init(Section):
     """A transformers folder whose weights to start from instead (what --init-from sets). A dense
     one starts every expert of a mixture of experts as a copy."""
 
-    def standard_deviations(self, width: int) -> tuple[float, float, bool] | None:
+    def standard_deviations(
+        self, width: int, input_factor: float = 1.0
+    ) -> tuple[float, float, bool] | None:
         """Of the matrices, of the embedding, and whether outputs are divided by sqrt(2 layers).
+
+        With spike-no-more the embedding is 1 behind ``input_factor``, the model's own factor on it.
 
         None for a method whose standard deviations depend on each matrix.
         """
@@ -53,6 +57,8 @@ class Init(Section):
         if preset is None:
             return None
         std, embedding_std, scaled = preset
+        if self.method == "spike-no-more":
+            embedding_std = 1 / input_factor
         found = [
             math.sqrt(2 / (5 * width)) if value == "small" else float(value)
             for value in (
@@ -64,14 +70,14 @@ class Init(Section):
             scaled = self.depth_scaled_outputs
         return found[0], found[1], scaled
 
-    def table_std(self, width: int, layers: int) -> float:
+    def table_std(self, width: int, layers: int, input_factor: float = 1.0) -> float:
         """Standard deviation of the embedding's table, under any method."""
-        stds = self.standard_deviations(width)
+        stds = self.standard_deviations(width, input_factor)
         if stds is not None:
             return stds[1]
         if self.method == "wesar":
             return self.wesar_std
         if self.method in ("torch", "mup"):
-            return 1.0
+            return 1.0 if self.method == "torch" else 1 / input_factor
         shrunk = (9 * layers) ** -0.25 if self.method == "t-fixup" else 1.0
         return float(shrunk / math.sqrt(width))

@@ -105,7 +105,7 @@ class Recipe(Section):
     def resolved(self) -> "Recipe":
         """The same run with every derived default and every word (`small`, `auto`) as its value."""
         a, i, b, s = self.architecture, self.init, self.batch, self.schedule
-        stds = i.standard_deviations(a.width)
+        stds = i.standard_deviations(a.width, a.input_factor)
         drawn: dict[str, Any] = {}
         if stds is not None:
             names = ("std", "embedding_std", "depth_scaled_outputs")

@@ -27,6 +27,8 @@ def check_architecture(a: Architecture) -> None:
         raise ValueError('architecture.embedding_norm is a norm: not with norm_placement = "none"')
     if a.residual_scale != "auto" and a.norm_placement != "deepnorm":
         raise ValueError('architecture.residual_scale goes with norm_placement = "deepnorm"')
+    if a.qk_norm_over == "width" and not a.qk_norm:
+        raise ValueError("architecture.qk_norm_over goes with architecture.qk_norm = true")
     if a.experts is not None and a.experts_per_token > a.experts:
         raise ValueError(
             f"architecture.experts_per_token = {a.experts_per_token} exceeds "
@@ -56,6 +58,18 @@ def check_init(init: Init, a: Architecture) -> None:
         raise ValueError(
             f'init.{given[0]} has no meaning for init.method = "{init.method}", whose standard '
             "deviations follow from the shape of each matrix: leave it out"
+        )
+    if init.wesar_std != Init().wesar_std and init.method != "wesar":
+        raise ValueError('init.wesar_std goes with init.method = "wesar"')
+    if init.method == "wesar" and a.tied_embeddings:
+        raise ValueError(
+            'init.method = "wesar" gives embedding and head a factor each: not with '
+            "architecture.tied_embeddings"
+        )
+    if init.method in ("t-fixup", "deepnorm") and a.sigma_reparam:
+        raise ValueError(
+            f'init.method = "{init.method}" is about the size of matrices, which '
+            "architecture.sigma_reparam normalises away: use one of them"
         )
     if init.base_width is not None and init.method != "mup":
         raise ValueError('init.base_width goes with init.method = "mup"')
@@ -95,7 +109,7 @@ def check_optimizer(o: Optimizer) -> None:
 
 def head_factor(a: Architecture, init: Init) -> float:
     """The factor on the logits: of a tied head, of the embedding's spread, and of muP's width."""
-    factor = a.output_factor_for(init.table_std(a.width, a.layers))
+    factor = a.output_factor_for(init.table_std(a.width, a.layers, a.input_factor))
     # With tied embeddings that factor falls with the width already.
     if init.method == "mup" and a.head_scale == "auto" and not a.tied_embeddings:
         factor *= (init.base_width or a.width) / a.width

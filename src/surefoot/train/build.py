@@ -15,6 +15,18 @@ from surefoot.train.ranks import Ranks
 from surefoot.train.step import TrainStep
 
 
+def plain_model(recipe: Recipe) -> Decoder:
+    """The decoder with the parameters that a run of this recipe trains; their values are not set.
+
+    Args:
+        recipe: resolved.
+    """
+    model = Decoder(recipe.architecture)
+    if recipe.init.pretrained is None:
+        reparametrise(model, model.roles(), recipe.init)
+    return model
+
+
 def start_weights(model: Decoder, recipe: Recipe) -> None:
     """Give a fresh model its first weights: drawn, or taken from a transformers folder.
 
@@ -41,10 +53,7 @@ def build_step(recipe: Recipe, ranks: Ranks) -> TrainStep:
     random.seed(recipe.seed)
     torch.manual_seed(recipe.seed)
     a = recipe.architecture
-    model = Decoder(a)
-    if recipe.init.pretrained is None:
-        reparametrise(model, model.roles(), recipe.init)
-    model.to(ranks.device)
+    model = plain_model(recipe).to(ranks.device)
     roles = model.roles()
     optimizer = build_optimizer(
         model,

@@ -9,10 +9,13 @@ from torch import Tensor
 from surefoot.errors import RecipeError
 from surefoot.export import from_transformers
 from surefoot.model.upcycle import upcycled_state
-from surefoot.recipe import Recipe
+from surefoot.recipe import Init, Recipe
 from surefoot.records import Source
 
-_KEPT = ("sequence_length", "qk_clip", "embedding_gradient", "query_key_layer_scaling")
+_KEPT = (
+    "sequence_length", "qk_clip", "embedding_gradient", "query_key_layer_scaling",
+    "expert_capacity",
+)  # fmt: skip
 """Fields that say how to train a model, not what it computes: they stay the recipe's."""
 
 _OF_EXPERTS = ("experts", "experts_per_token", "expert_capacity")
@@ -63,7 +66,11 @@ def adopt(
         section: getattr(recipe, section).model_copy(update=values)
         for section, values in changes.items()
     }
-    return recipe.model_copy(update=sections), marked
+    # What is drawn is of no meaning then, and need not fit the architecture of the folder.
+    sections["init"] = Init(pretrained=changes["init"]["pretrained"])
+    adopted = recipe.model_copy(update=sections)
+    # The checks over several fields once more: the folder's architecture is not what was read.
+    return Recipe.parse(adopted.model_dump(exclude_none=True), where=str(folder)), marked
 
 
 def weights(folder: str, recipe: Recipe) -> Mapping[str, Tensor]:

@@ -11,6 +11,7 @@ from surefoot.data import ShownSample, samples_of_step
 from surefoot.errors import CheckpointError, RunFolderError
 from surefoot.model import Decoder
 from surefoot.recipe import Recipe
+from surefoot.train.build import plain_model
 from surefoot.train.feed import corpus_of_run, kept_tokenizer
 from surefoot.train.ranks import Ranks
 
@@ -49,7 +50,7 @@ def load_model(folder: Path, step: int | None = None) -> LoadedModel:
     at = store.latest() if step is None else step
     if at is None:
         raise CheckpointError(f"run {folder.name!r} has no trusted checkpoint yet")
-    model = Decoder(recipe.architecture)
+    model = plain_model(recipe)
     tensors, _ = training_tensors(model, None)
     state = store.load(at, tensors, partial=True)
     return LoadedModel(
