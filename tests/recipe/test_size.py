@@ -126,3 +126,17 @@ def test_memory_that_the_system_does_not_tell(recipe, monkeypatch):
     require_fits(recipe("architecture.width=1000000"))
     monkeypatch.setattr(os, "sysconf", lambda name: -1)
     assert size.physical_memory() is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (["batch.global_size=1"], "global_size = 1"),
+        (["batch.global_size=4", "batch.ramp_from=1", "batch.ramp_increment=1",
+          "batch.ramp_samples=20"], "ramp_from = 1"),
+    ],
+)  # fmt: skip
+def test_every_process_needs_a_sequence(recipe, settings, name):
+    with pytest.raises(RecipeError, match=f"batch.{name} is less than a sequence for each of 2"):
+        require_fits(recipe(*settings), ranks=2)
+    require_fits(recipe(*settings), ranks=1)

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import math
 
@@ -233,3 +234,15 @@ def test_names_of_places_are_escaped(make_run):
     text = json.dumps([f.spec for f in _figures(run)[0].values()])
     assert "<a" not in text
     assert "&lt;a href" in text
+
+
+def test_instability_of_adam_and_routers_are_drawn_where_they_were_measured(make_run):
+    import polars as pl
+
+    run = make_run()
+    more = {name: 0.25 for name in ("adam_update_rms", "update_bimodality", "router_entropy")}
+    more |= {"second_moment_lag": 1.5}
+    frame = run.signals.with_columns(**{name: pl.lit(value) for name, value in more.items()})
+    drawn, _ = _figures(dataclasses.replace(run, signals=frame))
+    assert {"second_moment_lag", "adam_update", "routers"} <= set(drawn)
+    assert set(_trace(drawn["adam_update"], "bimodality")["y"]) == {0.25}

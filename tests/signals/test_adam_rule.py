@@ -156,6 +156,9 @@ def test_parameters_that_have_no_moments_are_left_out(toy, backward):
     optimizer.state[weight] = {"momentum_buffer": torch.zeros_like(weight)}
     meter = Meter(toy, optimizer, sample_every=1)
     meter.norms(1)
+    for state in optimizer.state.values():
+        if "step" in state:
+            state["step"] += 1
     meter.after_update(1)
     meter.record(1, 0, {})
     record = meter.flush()

@@ -17,7 +17,8 @@ class MomentOptimizer(torch.optim.Optimizer, ABC):
     """Base of optimizers that keep ``exp_avg``, ``exp_avg_sq`` and ``step`` a parameter.
 
     The moments are kept as torch's Adam keeps them (not bias-corrected, in the parameter's dtype),
-    so what reads Adam's state reads these, and a run can change from one to the other.
+    so what reads Adam's state reads these, and these take up a state of torch's Adam or AdamW; the
+    settings that it lacks are then their own.
 
     Where an attribute ``found_inf`` (0-d) is set and not 0, :meth:`step` leaves parameters and
     state bit-equal; by ``grad_scale`` (0-d) gradients are divided first. Both are torch's protocol
@@ -34,6 +35,14 @@ class MomentOptimizer(torch.optim.Optimizer, ABC):
         # `capturable`, as torch uses the word: counters are on the parameter's device, also
         # after load_state_dict.
         super().__init__(params, {**defaults, "capturable": True})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take up a state; groups of another optimizer get the settings that they lack."""
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, value in self.defaults.items():
+                group.setdefault(name, value)
+            group["capturable"] = True
 
     @abstractmethod
     def update(self, group: dict[str, Any], params: list[Tensor], flags: dict[str, Any]) -> None:

@@ -147,7 +147,8 @@ def _clip_(g: list[Tensor], v: list[Tensor], element_clip: float, slack: Scalars
     torch._foreach_add_(limit, slack)
     for most, second in zip(limit, v, strict=True):
         # As numbers, for torch is slow at booleans on a CPU.
-        most.add_(torch.eq(second, 0, out=torch.empty_like(second)), alpha=UNLIMITED)
+        unlimited = min(UNLIMITED, torch.finfo(second.dtype).max)
+        most.add_(torch.eq(second, 0, out=torch.empty_like(second)), alpha=unlimited)
     torch._foreach_minimum_(g, limit)
     torch._foreach_neg_(limit)
     torch._foreach_maximum_(g, limit)

@@ -68,6 +68,16 @@ class Recipe(Section):
         check_architecture(a)
         check_init(self.init, a)
         check_optimizer(self.optimizer)
+        if self.optimizer.shallow_layers > a.layers:
+            raise ValueError(
+                f"optimizer.shallow_layers = {self.optimizer.shallow_layers} exceeds "
+                f"architecture.layers = {a.layers}"
+            )
+        if b.length_steps is not None and b.length_steps > s.steps:
+            raise ValueError(
+                f"batch.length_steps = {b.length_steps} is longer than the run, schedule.steps = "
+                f"{s.steps}: the full sequence length would never be reached"
+            )
         if s.warmup_steps > s.steps:
             usual = max(1, s.steps // 50)
             raise ValueError(

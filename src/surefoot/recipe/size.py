@@ -24,9 +24,27 @@ def require_fits(recipe: Recipe, *, cpu: bool = True, ranks: int = 1) -> None:
         RecipeError: more threads than are of use, or the message of :func:`check_size`.
     """
     check_threads(recipe, os.cpu_count() or 1)
+    check_ranks(recipe, ranks)
     memory = physical_memory() if cpu else None
     if memory is not None:
         check_size(recipe, memory, ranks=ranks)
+
+
+def check_ranks(recipe: Recipe, ranks: int) -> None:
+    """Refuse a batch, or the first of a ramp, that has less than a sequence for each process.
+
+    Raises:
+        RecipeError: naming the field.
+    """
+    b = recipe.batch
+    name, smallest = "global_size", b.global_size
+    if b.ramp_from is not None and b.ramp_from < smallest:
+        name, smallest = "ramp_from", b.ramp_from
+    if smallest < ranks:
+        raise RecipeError(
+            f"batch.{name} = {smallest} is less than a sequence for each of {ranks} processes: "
+            f"type --set batch.{name}={ranks}, or start fewer"
+        )
 
 
 def check_threads(recipe: Recipe, processors: int) -> None:

@@ -5,6 +5,12 @@ from surefoot.recipe.init import Init
 from surefoot.recipe.optimizer import Optimizer
 from surefoot.recipe.sections import Batch
 
+_LARGEST_SHARE = 0.02
+"""Of a weight that may decay in one step."""
+
+_SMALLEST_EPS = 1e-37
+"""Just above the smallest normal number of fp32."""
+
 
 def check_architecture(a: Architecture) -> None:
     """Refuse shapes and switches that contradict each other."""
@@ -101,6 +107,16 @@ def check_optimizer(o: Optimizer) -> None:
     """Refuse settings of one clip or optimizer beside another, where they would be ignored."""
     if o.clip_ratio is not None and o.clip not in ("adagc", "agc"):
         raise ValueError('optimizer.clip_ratio goes with clip = "adagc" or "agc"')
+    if o.independent_decay and o.weight_decay > _LARGEST_SHARE:
+        raise ValueError(
+            f"optimizer.independent_decay takes a share of {o.weight_decay:g} from every matrix at "
+            "each step at the peak rate: set optimizer.weight_decay to 1e-4 (Wortsman et al. "
+            f"2023), at most {_LARGEST_SHARE:g}"
+        )
+    if o.eps < _SMALLEST_EPS:
+        raise ValueError(
+            f"optimizer.eps = {o.eps:g} is 0 in fp32, and 0/0 makes weights NaN: use 1e-15 or more"
+        )
     if (o.shallow_gradient == 1.0) != (o.shallow_layers == 0):
         raise ValueError(
             "optimizer.shallow_gradient acts on the first optimizer.shallow_layers blocks: set both"

@@ -17,6 +17,7 @@ class Panel:
         log: whether the axis is logarithmic.
         heat: whether it is a heat map of places over steps.
         level: dotted path in the spec of a value to draw as a horizontal line, and its label.
+        expected: whether a run that has none of it should hear so.
     """
 
     key: str
@@ -25,6 +26,7 @@ class Panel:
     log: bool = False
     heat: bool = False
     level: tuple[str, str] | None = None
+    expected: bool = True
 
     @property
     def about(self) -> str:
@@ -87,6 +89,35 @@ PANELS = (
         title="Adam RMS",
         signals=(("adam_rms", "Adam RMS"),),
         log=True,
+    ),
+    Panel(
+        key="second_moment_lag",
+        title="Gradient over second moment",
+        expected=False,
+        signals=(("second_moment_lag", "lag"),),
+        log=True,
+    ),
+    Panel(
+        key="adam_update",
+        title="Adam's direction",
+        expected=False,
+        signals=(
+            ("adam_update_rms", "RMS"),
+            ("update_bimodality", "bimodality"),
+            ("update_large_share", "share beyond 0.8"),
+            ("grad_cosine", "cosine of gradient and momentum"),
+            ("eps_share", "share below eps"),
+        ),
+    ),
+    Panel(
+        key="routers",
+        title="Routers",
+        expected=False,
+        signals=(
+            ("router_entropy", "entropy"),
+            ("expert_load_max", "busiest expert over its share"),
+            ("tokens_dropped", "share dropped"),
+        ),
     ),
     Panel(
         key="update_ratio",

@@ -106,19 +106,24 @@ def finish_adam(
 
 
 def _second_moment(live: _Live) -> Found:
-    """How v follows the gradient, and eps v."""
+    """How v follows the gradient, and eps v.
+
+    The first not where an update was left out: its gradient is not in v, and may still hold the
+    loss scale or what a clip would have taken away. No gradient at all is one of 0.
+    """
     squares, below = live.total("adam_rms", 2) * live.c2, live.total("below_eps")
     gradient, second = live.total("gradient", 2), live.total("second") / live.c2
-    places = {
-        "adam_rms": live.spread(np.sqrt(squares / live.sizes)),
-        "eps_share": live.spread(below / live.sizes),
-        "second_moment_lag": live.spread(ratio(np.sqrt(gradient), np.sqrt(second))),
-    }
-    values = {
-        "adam_rms": float(np.sqrt(squares.sum() / live.sizes.sum())),
-        "eps_share": float(below.sum() / live.sizes.sum()),
-        "second_moment_lag": float(ratio(np.sqrt(gradient.sum()), np.sqrt(second.sum()))),
-    }
+    values = {"eps_share": float(below.sum() / live.sizes.sum())}
+    places = {"eps_share": live.spread(below / live.sizes)}
+    made = (live.after != live.before) | (gradient == 0)
+    lag = ratio(np.sqrt(gradient), np.sqrt(second))
+    places["adam_rms"] = live.spread(np.where(made, np.sqrt(squares / live.sizes), np.nan))
+    places["second_moment_lag"] = live.spread(np.where(made, lag, np.nan))
+    if not made.any():
+        return values, places
+    squares, sizes, gradient, second = (v[made] for v in (squares, live.sizes, gradient, second))
+    values["adam_rms"] = float(np.sqrt(squares.sum() / sizes.sum()))
+    values["second_moment_lag"] = float(ratio(np.sqrt(gradient.sum()), np.sqrt(second.sum())))
     return values, places
 
 

@@ -98,7 +98,8 @@ def build_guards(model: nn.Module, recipe: Recipe, device: torch.device) -> Guar
     """
     o, largest = recipe.optimizer, recipe.architecture.qk_clip
     trained = [p for p in model.parameters() if p.requires_grad]
-    head = getattr(model, "head", None)
+    # With tied embeddings the head is the embedding.
+    head = getattr(model, "head", None) or getattr(model, "embedding", None)
     return Guards(
         model=model,
         clipper=build_clipper(o, trained, head=[] if head is None else list(head.parameters())),
