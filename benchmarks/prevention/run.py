@@ -93,6 +93,11 @@ def main() -> None:
     torch.set_num_threads(1)
     began = time.monotonic()
     wanted = cells(tuple(options.experiment or EXPERIMENTS), quick=options.quick)
+    for name in options.variant or ():
+        if all(cell.variant != name for cell in wanted):
+            parser.error(f"no row is called {name!r}")
+    ready = sum(cell.key in done(folder) for cell in wanted)
+    print(f"{ready} of {len(wanted)} cells are made; the others follow", flush=True)
     loaded: dict[int, texts.Text] = {}
     for number, cell in enumerate(wanted, start=1):
         if options.variant and cell.variant not in options.variant:

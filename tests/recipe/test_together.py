@@ -37,6 +37,7 @@ REFUSED = [
     (["architecture.qk_norm_over=width", "architecture.qk_norm=false"], "goes with"),
     (["init.method=xavier", "init.std=0.02"], "follow from the shape of each matrix"),
     (["init.method=wesar", "init.embedding_std=1.0"], "init.embedding_std has no meaning"),
+    (["init.method=mup"], "needs init.base_width, the width at which the rates were tuned"),
     (["init.base_width=64"], 'goes with init.method = "mup"'),
     (["batch.length_from=64"], "needs both batch.length_from and batch.length_steps"),
     (
@@ -111,4 +112,5 @@ def test_mup_divides_the_logits_by_the_growth_in_width(write):
     recipe, _ = load(write(), ["init.method=mup", "init.base_width=16"])
     wide = recipe.architecture.width
     assert recipe.resolved().architecture.head_scale == pytest.approx(16 / wide)
-    assert load(write(), ["init.method=mup"])[0].resolved().architecture.head_scale == 1
+    same = load(write(), ["init.method=mup", f"init.base_width={wide}"])[0].resolved()
+    assert same.architecture.head_scale == 1

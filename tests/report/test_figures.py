@@ -241,8 +241,9 @@ def test_instability_of_adam_and_routers_are_drawn_where_they_were_measured(make
 
     run = make_run()
     more = {name: 0.25 for name in ("adam_update_rms", "update_bimodality", "router_entropy")}
-    more |= {"second_moment_lag": 1.5}
+    more |= {"second_moment_lag": 1.5, "update_large_share": 0.25, "eps_share": 0.0}
+    more |= {"grad_cosine": 0.1, "expert_load_max": 1.2, "tokens_dropped": 0.0}
     frame = run.signals.with_columns(**{name: pl.lit(value) for name, value in more.items()})
     drawn, _ = _figures(dataclasses.replace(run, signals=frame))
-    assert {"second_moment_lag", "adam_update", "routers"} <= set(drawn)
+    assert {"second_moment_lag", "adam_update", "adam_agreement", "routers"} <= set(drawn)
     assert set(_trace(drawn["adam_update"], "bimodality")["y"]) == {0.25}

@@ -45,6 +45,12 @@ def read_config(path: Path) -> tuple[Architecture, Family]:
     try:
         config = json.loads(path.read_bytes())
     except FileNotFoundError:
+        folder = path.parent
+        if (folder / "spec.toml").exists():
+            raise UsageError(
+                f"{folder} is a run: type surefoot export {folder} --to transformers --out DIR, "
+                "and use DIR"
+            ) from None
         raise UsageError(
             f"{path}: no such file; expected a folder of the transformers library"
         ) from None

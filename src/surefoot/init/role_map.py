@@ -91,7 +91,8 @@ def _family(model: nn.Module, name: str | None, given: Mapping[str, str]) -> Map
         what = f"model_type {model_type!r}" if model_type else type(model).__name__
         raise UsageError(
             f"{what} is no family whose parameters are known ({', '.join(sorted(FAMILIES))}): "
-            "say which it is named like with family=, or give patterns="
+            "say which it is named like, roles_of(model, family=...), or give "
+            "roles_of(model, patterns=...)"
         )
     return {}
 

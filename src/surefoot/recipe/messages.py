@@ -65,11 +65,9 @@ def unknown_key(model: type[BaseModel], path: str) -> str:
     """The sentence for an unknown key: the nearest known one, else all of its section."""
     parent, _, name = path.rpartition(".")
     known = fields_of(model, parent)
-    hint = nearest(name, known)
-    # The right name in the wrong section.
+    # The right name in the wrong section says more than a similar one in this.
     same = [full for full in all_names(model) if full.rpartition(".")[2] == name]
-    if not hint and same:
-        hint = f" (did you mean {same[0]!r}?)"
+    hint = f" (did you mean {same[0]!r}?)" if same else nearest(name, known)
     if not hint:
         place = f"in [{parent}]" if known and parent else "at the top"
         hint = f"; known {place}: {_listed(known or fields_of(model, ''))}"

@@ -120,8 +120,6 @@ class Recipe(Section):
         if stds is not None:
             names = ("std", "embedding_std", "depth_scaled_outputs")
             drawn = dict(zip(names, stds, strict=True))
-        if i.method == "mup":
-            drawn = {"base_width": i.base_width or a.width}
         decay_steps = s.decay_steps
         if s.kind == "wsd" and decay_steps is None:
             decay_steps = min(max(1, s.steps // 10), s.steps - s.warmup_steps)

@@ -77,6 +77,11 @@ def check_init(init: Init, a: Architecture) -> None:
             f'init.method = "{init.method}" is about the size of matrices, which '
             "architecture.sigma_reparam normalises away: use one of them"
         )
+    if init.method == "mup" and init.base_width is None:
+        raise ValueError(
+            'init.method = "mup" needs init.base_width, the width at which the rates were tuned: '
+            f"all that it does is relative to it (at {a.width}, this model's own, nothing)"
+        )
     if init.base_width is not None and init.method != "mup":
         raise ValueError('init.base_width goes with init.method = "mup"')
     if init.method == "wesar" and (a.sigma_reparam or a.qk_clip is not None):

@@ -105,8 +105,15 @@ PANELS = (
             ("adam_update_rms", "RMS"),
             ("update_bimodality", "bimodality"),
             ("update_large_share", "share beyond 0.8"),
+        ),
+    ),
+    Panel(
+        key="adam_agreement",
+        title="Gradient and momentum, second moment and eps",
+        expected=False,
+        signals=(
             ("grad_cosine", "cosine of gradient and momentum"),
-            ("eps_share", "share below eps"),
+            ("eps_share", "share of v below eps"),
         ),
     ),
     Panel(
