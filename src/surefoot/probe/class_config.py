@@ -8,12 +8,13 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from surefoot.errors import ConfigError
+from surefoot.errors import ConfigError, nearest
 from surefoot.init import FAMILIES
 from surefoot.probe.profile import Sizes
 
 _MOST = {"hidden_size": 2**20, "num_hidden_layers": 10**4, "vocab_size": 2**24,
          "num_attention_heads": 2**16}  # fmt: skip
+_ACTIVATIONS = ("silu", "gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
 _STATED = ("hidden_size", "num_hidden_layers")
 """Sizes for which no class's default is taken."""
 
@@ -57,7 +58,20 @@ def class_config(settings: Mapping[str, Any], where: str) -> Any:
             raise ConfigError(
                 f"{where}: {name}: expected a whole number of 1 to {most}, got {shown}"
             )
+    _require_activation(config, settings, where)
     return config
+
+
+def _require_activation(config: Any, settings: Mapping[str, Any], where: str) -> None:
+    known = list(import_module("transformers.activations").ACT2FN)
+    for key in ("hidden_activation", "hidden_act", "activation_function"):
+        value = getattr(config, key, None)
+        if key in settings and isinstance(value, str) and value not in known:
+            usual = ", ".join(name for name in _ACTIVATIONS if name in known)
+            raise ConfigError(
+                f"{where}: {key} = {value[:40]!r}: there is no such activation"
+                f"{nearest(value, known)}; usual: {usual}"
+            )
 
 
 def transformers() -> Any:

@@ -65,6 +65,9 @@ def _resized(config: Any, sizes: Sizes, full: Sizes) -> Any:
         if hasattr(config, name) and (name == "n_inner" or getattr(config, name) is not None):
             setattr(narrow, name, sizes.ff_width)
             break
+    for name in ("num_local_experts", "num_experts"):
+        if sizes.experts > 1 and getattr(config, name, None) is not None:
+            setattr(narrow, name, sizes.experts)
     if getattr(config, "layer_types", None):
         narrow.layer_types = list(config.layer_types)[: sizes.layers]
     for name in ("pad_token_id", "bos_token_id", "eos_token_id"):

@@ -63,6 +63,8 @@ def _build(full: Architecture, init: Init, sizes: Sizes, seed: int, head: float)
         # Capped behind the correction for the width.
         "logit_softcap": None,
     }
+    if full.experts is not None:
+        given = {**given, "experts": sizes.experts}
     if full.norm_placement == "deepnorm":
         given = {**given, "residual_scale": full.shortcut_factor}
     a = full.model_copy(update=dict(given))

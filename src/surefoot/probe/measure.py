@@ -113,7 +113,7 @@ def measure(subject: Subject, plan: Plan, seed: int) -> Seen:
         targets = places(tokens[:, 1:], rows).flatten()
         losses = F.cross_entropy((logits + weights).flatten(0, 1), targets, reduction="none")
         with torch.no_grad():
-            seen.logit_std = float(logits.std(dim=-1).mean())
+            seen.logit_std = float(logits.std(dim=-1, correction=0).mean())
             seen.loss = float(losses.mean())
             seen.loss_error = float(losses.std(correction=0)) / math.sqrt(losses.numel())
         losses.mean().backward()  # type: ignore[no-untyped-call]

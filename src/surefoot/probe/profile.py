@@ -143,6 +143,7 @@ class InitProfile:
         tables: embeddings and positions.
         rotary: rotary positions; None = there are none.
         notes: what was done on the way and what was not used, a sentence each.
+        measured_experts: routed experts of a layer that were built; ``sizes`` has all.
     """
 
     target: str
@@ -167,6 +168,7 @@ class InitProfile:
     tables: tuple[TableProfile, ...] = ()
     rotary: RotaryProfile | None = None
     notes: tuple[str, ...] = ()
+    measured_experts: int = 1
 
     @property
     def reduction(self) -> float:

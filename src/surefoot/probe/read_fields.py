@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from surefoot.errors import ConfigError, RecipeError
+from surefoot.probe.field_notes import notes_on
 from surefoot.readers import read_configs
 from surefoot.recipe import Architecture, Init
 from surefoot.recipe.together import check_architecture
@@ -19,10 +20,9 @@ _NEEDED = {"layers": "num_hidden_layers", "width": "hidden_size", "heads": "num_
 _TAKEN = ("kv_heads", "ff_width", "norm", "norm_eps", "rope_theta", "tied_embeddings", "qk_norm",
           "attention_softcap", "logit_softcap", "embedding_scale", "embedding_norm", "experts",
           "experts_per_token")  # fmt: skip
+"""Fields that a decoder takes over as they are."""
 _ACTIVATIONS = {"swiglu": "swiglu", "geglu": "swiglu", "reglu": "swiglu", "gelu": "gelu",
                 "relu": "gelu", "silu": "gelu"}  # fmt: skip
-_HARMLESS = ("norm_placement", "position", "dropout", "attention_dropout", "sequence_length",
-             "max_positions", "activation", "head_dim")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +60,10 @@ def decoder_of(path: Path, settings: Mapping[str, Any]) -> Fields:
         raise ConfigError(f"{path}: the model cannot be built: it states no {', '.join(missing)}")
     used: dict[str, Any] = {name: getattr(a, name) for name in (*_NEEDED, *_TAKEN)}
     given = {name: value for name, value in used.items() if value is not None}
+    if a.experts and a.expert_ff_width:
+        given["ff_width"] = a.expert_ff_width
+    elif a.ff_width is None and isinstance(settings.get("d_ff"), int):
+        given["ff_width"] = settings["d_ff"]
     placement = _placement(a.norm_placement, str(settings.get("model_type", "")))
     given["norm_placement"] = placement
     given["activation"] = _ACTIVATIONS.get(a.activation or "swiglu", "swiglu")
@@ -72,7 +76,7 @@ def decoder_of(path: Path, settings: Mapping[str, Any]) -> Fields:
         architecture=architecture,
         init=_init(spec),
         rotary=a.position in (None, "rope"),
-        notes=tuple(_notes(spec, architecture, settings)),
+        notes=tuple(notes_on(spec, architecture, settings)),
     )
 
 
@@ -108,27 +112,3 @@ def _placement(stated: str | None, family: str) -> str:
         return "reordered"
     known = ("pre", "post", "sandwich", "peri", "reordered", "deepnorm")
     return stated if stated in known else "pre"
-
-
-def _notes(spec: TrainSpec, built: Architecture, settings: Mapping[str, Any]) -> list[str]:
-    family = settings.get("model_type")
-    name = f"{family!r:.40}" if family is not None else "none stated"
-    stated = {path.partition(".")[2]: value for path, value in spec.stated().items()
-              if path.startswith("architecture.")}  # fmt: skip
-    used = [key for key in stated if key in (*_NEEDED, *_TAKEN, "norm_placement", "activation")]
-    used += ["initializer_range"] if spec.init.std is not None else []
-    open_ = [
-        f"{key} = {value}"
-        for key, value in stated.items()
-        if key not in (*_NEEDED, *_TAKEN, *_HARMLESS) and value not in (False, 0, 0.0)
-    ]
-    if stated.get("head_dim") not in (None, built.head_size):
-        open_.append(f"head_dim = {stated['head_dim']} ({built.head_size} was taken)")
-    if stated.get("position") not in (None, "rope"):
-        open_.append(f"position = {stated['position']} (rotary was taken)")
-    if stated.get("activation") not in (None, built.activation):
-        open_.append(f"activation = {stated['activation']} ({built.activation} was taken)")
-    notes = [f"model_type {name}: no class of that family is known here; used: {', '.join(used)}"]
-    if open_:
-        notes.append(f"could not be used: {', '.join(open_)}")
-    return notes

@@ -6,14 +6,23 @@ other matrix gets its full-width standard deviation times sqrt(r). Then a sum ov
 the variance it had over d: what enters and leaves each sub-layer keeps its RMS, and a Jacobian its
 mean effect on a gradient, which falls with sqrt(d) std for each matrix. Keeping the standard
 deviations instead makes every sub-layer weaker by r and hides the growth of gradients.
+
+Of many experts, which are alike at the start, some are built; each token still passes as many.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from surefoot.probe.profile import Sizes
 
 FLOPS = 3.5e11
 """Floating-point operations of a measurement, forward and backward: seconds on two cores."""
+WHOLE = 2.5
+"""Times as many may be spent where the model is not made narrower for it."""
+RATE = 9e10
+"""Such operations in a second of one core, about."""
+DRAWN = 1.5e8
+"""Parameters of routed experts that are drawn where fewer would do: seconds."""
 ROWS = 8192
 """Rows of the vocabulary over which a softmax is made, where there are more."""
 LOGITS = 2**25
@@ -43,7 +52,14 @@ class Plan:
     rows: int
 
 
-def plan(sizes: Sizes, length: int, *, fixed_length: bool, memory: int | None) -> Plan:
+def plan(
+    sizes: Sizes,
+    length: int,
+    *,
+    fixed_length: bool,
+    memory: int | None,
+    alike: bool = True,
+) -> Plan:
     """The largest model that can be measured within :data:`FLOPS` and half of the memory.
 
     Args:
@@ -52,16 +68,26 @@ def plan(sizes: Sizes, length: int, *, fixed_length: bool, memory: int | None) -
         fixed_length: whether that many must be fed; else it is halved where the narrowest model
             would still take too long.
         memory: bytes of the machine; None = not known.
+        alike: whether fewer experts give what all would, as where a router's weights sum to 1; else
+            fewer are built only where memory asks for it.
     """
-    options = [reduced(sizes, heads) for heads in _heads(sizes)]
+    narrower = [reduced(sizes, heads) for heads in _heads(sizes)]
     while True:
-        for option in options:
-            found = _fed(option, length)
-            if flops(found) <= FLOPS and _fits(found, memory):
-                return found
+        for option in narrower:
+            budget = FLOPS * (WHOLE if option.width == sizes.width else 1)
+            for fewer in _experts(option, alike):
+                found = _fed(fewer, length)
+                if flops(found) <= budget and _fits(found, memory):
+                    return found
         if fixed_length or length // 2 < LEAST_LENGTH:
-            return _fed(options[-1], length)
+            *_, least = _experts(narrower[-1], alike)
+            return _fed(least, length)
         length //= 2
+
+
+def with_sizes(found: Plan, sizes: Sizes) -> Plan:
+    """The same tokens through a model of other sizes."""
+    return replace(found, sizes=sizes)
 
 
 def reduced(sizes: Sizes, heads: int) -> Sizes:
@@ -72,17 +98,12 @@ def reduced(sizes: Sizes, heads: int) -> Sizes:
     kv_heads = max(1, round(sizes.kv_heads * share))
     while heads % kv_heads:
         kv_heads -= 1
-    return Sizes(
-        layers=sizes.layers,
+    return replace(
+        sizes,
         width=sizes.width * heads // sizes.heads,
         heads=heads,
         kv_heads=kv_heads,
-        head_size=sizes.head_size,
         ff_width=max(1, round(sizes.ff_width * share)),
-        ff_matrices=sizes.ff_matrices,
-        vocab_size=sizes.vocab_size,
-        experts=sizes.experts,
-        experts_per_token=sizes.experts_per_token,
     )
 
 
@@ -102,6 +123,11 @@ def parameters(sizes: Sizes) -> int:
     return sizes.layers * block + 2 * sizes.vocab_size * sizes.width
 
 
+def expert_parameters(sizes: Sizes) -> int:
+    """Of them, those of routed experts; 0 of a dense model."""
+    return sizes.layers * sizes.experts * _feed_forward(sizes) if sizes.experts > 1 else 0
+
+
 def _attention(s: Sizes) -> int:
     return 2 * s.width * s.head_size * (s.heads + s.kv_heads)
 
@@ -115,6 +141,21 @@ def _heads(sizes: Sizes) -> list[int]:
     whole = [heads for heads in range(sizes.heads, 0, -1) if sizes.width * heads % sizes.heads == 0]
     wide = [heads for heads in whole if sizes.width * heads // sizes.heads >= LEAST_WIDTH]
     return wide or whole[:1]
+
+
+def _experts(sizes: Sizes, alike: bool) -> Iterator[Sizes]:
+    """The model with all its experts, or as many as can soon be drawn, and fewer.
+
+    Twice as many as a token passes are left, so that tokens still differ in theirs.
+    """
+    least = 2 * sizes.experts_per_token
+    while True:
+        over = alike and expert_parameters(sizes) > DRAWN and sizes.experts // 2 >= least
+        if not over:
+            yield sizes
+        if sizes.experts // 2 < least or sizes.experts == 1:
+            return
+        sizes = replace(sizes, experts=sizes.experts // 2)
 
 
 def _fed(sizes: Sizes, length: int) -> Plan:

@@ -7,6 +7,7 @@ from pathlib import Path
 from surefoot.errors import UsageError
 from surefoot.optim.schedule import learning_rate
 from surefoot.probe.bounds import attention_bound, feed_forward_bound
+from surefoot.probe.effort import require_possible, words
 from surefoot.probe.measure import LayerSeen, Seen, measure
 from surefoot.probe.profile import (
     InitProfile,
@@ -15,18 +16,16 @@ from surefoot.probe.profile import (
     Sizes,
     TableProfile,
 )
-from surefoot.probe.reduce import FLOPS, Plan, flops, memory_needed, plan
+from surefoot.probe.reduce import FLOPS, Plan, flops, plan
 from surefoot.probe.subject import Subject, standard_deviations
 from surefoot.probe.target import Target, read_target
 from surefoot.probe.widen import TABLES, build_narrow
 from surefoot.recipe import Recipe
 from surefoot.recipe.rope import longest_wavelength, share_beyond
 from surefoot.recipe.size import physical_memory
-from surefoot.recipe.words import size
 
 LONGEST = 2048
 """Tokens of a sequence where a config.json does not say with how many it is trained."""
-_TOO_LONG = 100 * FLOPS
 
 
 def profile_start(
@@ -70,8 +69,8 @@ def profile_start(
     fixed = target.fixed_length or sequence_length is not None
     memory = physical_memory()
     chosen = plan(target.sizes, length if fixed else min(length, LONGEST), fixed_length=fixed,
-                  memory=memory)  # fmt: skip
-    _require_possible(chosen, memory)
+                  memory=memory, alike=target.alike)  # fmt: skip
+    require_possible(chosen, target.sizes, memory)
     if chosen.sizes.width != target.sizes.width:
         say(f"building it {chosen.sizes.width} wide instead of {target.sizes.width}")
     if flops(chosen) > 3 * FLOPS:
@@ -79,19 +78,6 @@ def profile_start(
     subject = build_narrow(target.build, target.sizes, chosen.sizes)
     seen = measure(subject, chosen, seed)
     return _profile(str(path), target, chosen, subject, seen, length)
-
-
-def _require_possible(chosen: Plan, memory: int | None) -> None:
-    what = f"even {chosen.sizes.width} wide and on {chosen.length} tokens"
-    cure = "give fewer with --sequence-length, or a smaller model"
-    needed = memory_needed(chosen)
-    if memory is not None and needed > memory // 2:
-        raise UsageError(
-            f"{what} this needs {size(needed)}, and the machine has {size(memory)} of memory: "
-            f"{cure}"
-        )
-    if flops(chosen) > _TOO_LONG:
-        raise UsageError(f"{what} this takes {flops(chosen):.1g} operations: {cure}")
 
 
 def _profile(
@@ -135,7 +121,8 @@ def _profile(
         ),
         tables=tuple(_tables(target, chosen, subject, seen, stds)),
         rotary=rotary,
-        notes=(*_words(target, chosen, length), *target.notes),
+        notes=(*words(target.sizes, chosen, length, target.alike), *target.notes),
+        measured_experts=chosen.sizes.experts,
     )
 
 
@@ -226,23 +213,3 @@ def _travel(recipe: Recipe, steps: int) -> float:
     at = [1 + i * (steps - 1) // max(1, points - 1) for i in range(points)]
     peak = recipe.optimizer.learning_rate
     return steps * sum(learning_rate(recipe.schedule, peak, step) for step in at) / points
-
-
-def _words(target: Target, chosen: Plan, length: int) -> list[str]:
-    """What was built and fed, a sentence each."""
-    full, built = target.sizes, chosen.sizes
-    words = []
-    if built.width != full.width:
-        words.append(
-            f"built {built.width} wide instead of {full.width} (r = {full.width / built.width:g}; "
-            f"heads {built.heads} of {full.heads}, kv heads {built.kv_heads} of {full.kv_heads}, "
-            f"feed-forward {built.ff_width} of {full.ff_width}): the standard deviation of every "
-            "matrix x sqrt(r), but the embedding's; bounds are those of full width"
-        )
-    fed = "1 sequence" if chosen.sequences == 1 else f"{chosen.sequences} sequences"
-    short = f" (there are positions for {length})" if chosen.length < length else ""
-    some = "" if chosen.rows >= full.vocab_size else f"; softmax over {chosen.rows} of the rows"
-    words.append(
-        f"fed {fed} of {chosen.length} tokens{short}, drawn independently by Zipf's law{some}"
-    )
-    return words

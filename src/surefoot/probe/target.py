@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.errors import ConfigError, UsageError, nearest
+from surefoot.probe.causal import require_decoder
 from surefoot.probe.class_config import class_config, class_sizes, transformers
 from surefoot.probe.class_model import class_builder
 from surefoot.probe.decoder import decoder_builder, sizes_of
@@ -35,6 +36,7 @@ class Target:
         rope_theta: base of the rotary frequencies; None = no rotary positions.
         rotary_size: channels of a head that are turned.
         notes: what was and was not used.
+        alike: whether fewer experts give what all would: a router's weights sum to 1.
     """
 
     kind: str
@@ -47,6 +49,7 @@ class Target:
     rope_theta: float | None = None
     rotary_size: int = 0
     notes: tuple[str, ...] = ()
+    alike: bool = True
 
 
 def read_target(path: Path, settings: Sequence[str] = (), *, seed: int = 1) -> Target:
@@ -104,6 +107,7 @@ def _config(path: Path, seed: int) -> Target:
     inner = settings.get("text_config")
     if isinstance(inner, dict):  # of a model for images too, its language model
         settings = {**inner, "model_type": inner.get("model_type", settings.get("model_type"))}
+    require_decoder(settings, where)
     config = class_config(settings, where)
     if config is None:
         return _from_fields(path, settings, seed)
@@ -122,6 +126,7 @@ def _config(path: Path, seed: int) -> Target:
         fixed_length=False,
         rope_theta=theta if theta is not None and 0 < theta < float("inf") else None,
         rotary_size=int(sizes.head_size * fraction) // 2 * 2,
+        alike=getattr(config, "norm_topk_prob", True) is not False,
     )
 
 

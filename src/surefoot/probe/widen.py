@@ -31,7 +31,7 @@ def build_narrow(build: Build, sizes: Sizes, narrow: Sizes) -> Subject:
     ratio = sizes.width / narrow.width
     if ratio == 1:
         return subject
-    powers = exponents(build, sizes)
+    powers = exponents(build, replace(sizes, experts=narrow.experts))
     with torch.no_grad():
         for name, parameter in subject.model.named_parameters():
             role = subject.roles[name]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from surefoot.records import Finding
 from surefoot.report import sections, tables
-from surefoot.report.init_profile import headline, shape_text, shown_columns
+from surefoot.report.init_profile import about_findings, headline, shape_text, shown_columns
 from surefoot.report.page import document
 from surefoot.report.text import number, plain, tally
 
@@ -127,6 +127,7 @@ def render_init_html(
     unchecked = [(entry["code"], entry["needs"]) for entry in not_checked]
     body = [
         sections.findings(found),
+        *(f"<p class='muted'>{_text(line)}</p>" for line in about_findings(profile, found)),
         f"<section id='charts'><h2>Profile</h2>{charts}</section>",
         _table(profile),
         ""

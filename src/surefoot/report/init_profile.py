@@ -53,7 +53,9 @@ def init_summary(
     blocks += [indented(plain(note), "dim") for note in profile.notes]
     blocks += ["", _layers(profile), indented(_LEGEND, "dim"), ""]
     blocks += [indented(plain(line)) for line in headline(profile)]
-    blocks += ["", *finding_lines(by_weight(findings))]
+    found = list(findings)
+    blocks += ["", *finding_lines(by_weight(found))]
+    blocks += [indented(plain(line), "dim") for line in about_findings(profile, found)]
     unchecked = list(not_checked)
     if unchecked:
         blocks += ["", *not_checked_lines(unchecked)]
@@ -75,6 +77,22 @@ def init_json(profile: "InitProfile") -> dict[str, Any]:
         "added_rms": profile.added_rms,
         "growth_exponents": dict(profile.growth_exponents()),
     }
+
+
+def about_findings(profile: "InitProfile", findings: Sequence[Finding]) -> list[str]:
+    """How to take the findings, and where more is said of them; nothing if there are none."""
+    if not findings:
+        return []
+    codes = sorted({finding.code for finding in findings})
+    first = "INI002" if "INI002" in codes else codes[0]
+    lines = []
+    if profile.kind != "recipe" and all(finding.severity == "info" for finding in findings):
+        lines.append(
+            "These are remarks for who is about to pre-train from such weights. They need not mean "
+            "trouble: the classes of LLaMA, Mistral and GPT-2 get some too, and models of these "
+            "families have trained well, with long warm-ups and moderate learning rates."
+        )
+    return [*lines, f"More of each: surefoot explain {first}"]
 
 
 def shape_text(profile: "InitProfile") -> str:

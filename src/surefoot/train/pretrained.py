@@ -40,10 +40,10 @@ def adopt(
     """
     shape, _, tokenizer_path = from_transformers(Path(folder))
     changes: dict[str, dict[str, Any]] = {"architecture": {}, "init": {}, "data": {}}
-    for name, source in sources.items():
-        if name.startswith("init.") and name != "init.pretrained" and source.kind == "flag":
+    for name, stated in sources.items():
+        if name.startswith("init.") and name != "init.pretrained" and stated.kind == "flag":
             raise RecipeError(
-                f"{source.flag}: with --init-from nothing is drawn: leave that --set out"
+                f"{stated.flag}: with --init-from nothing is drawn: leave that --set out"
             )
     mine, theirs = (
         recipe.resolved().architecture,

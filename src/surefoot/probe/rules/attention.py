@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from surefoot.probe.profile import InitProfile
-from surefoot.probe.rules.making import finding
+from surefoot.probe.rules.making import by_kind, finding
 from surefoot.records import Finding
 
 COLLAPSED = 0.25
@@ -34,9 +34,17 @@ def collapsed(profile: InitProfile) -> Iterator[Finding]:
                 "logit_std": worst.logit_std,
                 "logit_max": worst.logit_max,
             },
-            actions=(
-                "set architecture.qk_norm = true",
-                "or lower the standard deviation of the query and key matrices",
+            actions=by_kind(
+                profile,
+                recipe=(
+                    "set architecture.qk_norm = true",
+                    "or lower the standard deviation of the query and key matrices",
+                ),
+                config=(
+                    "lower initializer_range, or in your trainer the standard deviation of the "
+                    "query and key matrices",
+                    "or take a model_type that norms queries and keys, such as qwen3 or olmo2",
+                ),
             ),
             references=("Zhai et al. 2023, 2303.06296",),
             layer=str(worst.layer),
@@ -55,13 +63,13 @@ def rotary(profile: InitProfile) -> Iterator[Finding]:
             f"{rotary.share_beyond:.0%} of the rotary channels do not turn once in one (the "
             f"slowest needs {turn})"
         )
-        action = "lower it to 10000 unless longer sequences follow"
+        action = "lower rope_theta to 10000 unless longer sequences follow"
     elif rotary.longest < length:
         message = (
             f"rope_theta = {rotary.theta:g} is small for sequences of {length}: even the slowest "
             f"rotary channels turn once in {turn}, behind which positions repeat"
         )
-        action = "raise it; 10000 is usual"
+        action = "raise rope_theta; 10000 is usual"
     else:
         return
     yield finding(

@@ -57,6 +57,13 @@ def finding(
     )
 
 
+def by_kind(
+    profile: InitProfile, recipe: tuple[str, ...], config: tuple[str, ...]
+) -> tuple[str, ...]:
+    """What to do, in words that the owner of a recipe or of a config.json can use."""
+    return recipe if profile.kind == "recipe" else config
+
+
 def shown(value: float) -> str:
     """Three significant digits, without an exponent from a thousand on."""
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"

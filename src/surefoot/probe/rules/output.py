@@ -1,10 +1,10 @@
 """INI004 and INI008: the first loss."""
 
 from collections.abc import Iterator
-from math import isfinite
+from math import isfinite, sqrt
 
 from surefoot.probe.profile import InitProfile
-from surefoot.probe.rules.making import finding
+from surefoot.probe.rules.making import by_kind, finding
 from surefoot.records import Finding
 
 ABOVE_UNIFORM = 0.3
@@ -28,9 +28,18 @@ def head_too_sure(profile: InitProfile) -> Iterator[Finding]:
                 "standard_error": profile.loss_error,
                 "logit_std": profile.logit_std,
             },
-            actions=(
-                "lower the standard deviation of the head, or set architecture.head_scale below "
-                '1; with tied embeddings head_scale = "auto" does',
+            actions=by_kind(
+                profile,
+                recipe=(
+                    "lower the standard deviation of the head, or set architecture.head_scale "
+                    'below 1; with tied embeddings head_scale = "auto" does',
+                ),
+                config=(
+                    "lower initializer_range, or in your trainer draw the output matrix (lm_head) "
+                    "with a smaller standard deviation",
+                    "or divide the output logits; with tie_word_embeddings = true by "
+                    f"sqrt(hidden_size) = {sqrt(profile.sizes.width):.3g}",
+                ),
             ),
         )
 
@@ -48,5 +57,9 @@ def not_finite(profile: InitProfile) -> Iterator[Finding]:
             profile,
             f"{said} at the first step{where}",
             evidence={**numbers, "first_layer": first},
-            actions=("lower the standard deviations; 0.001 to 1 are usual",),
+            actions=by_kind(
+                profile,
+                recipe=("lower the standard deviations; 0.001 to 1 are usual",),
+                config=("lower initializer_range; 0.006 to 0.02 are usual",),
+            ),
         )
