@@ -53,6 +53,10 @@ def test_json_is_strict_and_holds_every_layer(command, folder):
     summary = document["summary"]
     assert [layer["layer"] for layer in summary["layers"]] == [0, 1, 2]
     assert summary["gradient_growth"] > 0
+    assert summary["sizes"]["width"] == 64
+    assert summary["ln_vocab"] == pytest.approx(4.605, abs=1e-3)
+    assert {table["role"] for table in summary["tables"]} == {"embedding", "position"}
+    assert set(summary["layers"][0]) >= {"stream_rms", "stream_gradient", "entropy"}
     assert {entry["code"] for entry in document["not_checked"]} == {"INI006", "INI007"}
     broken = command(
         folder, "check", "--init", "a.toml", "--set", "init.std=1e30", "--format", "json"

@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefoot.probe import Sizes
-from surefoot.probe.reduce import FLOPS, LEAST_WIDTH, flops, memory_needed, plan, reduced
+from surefoot.probe.reduce import (
+    DRAWN,
+    FLOPS,
+    LEAST_WIDTH,
+    WHOLE,
+    expert_parameters,
+    flops,
+    memory_needed,
+    plan,
+    reduced,
+)
 
 LLAMA_7B = Sizes(layers=32, width=4096, heads=32, kv_heads=32, head_size=128, ff_width=11008,
                  ff_matrices=3, vocab_size=32000)  # fmt: skip
@@ -63,3 +73,37 @@ def test_an_odd_number_of_heads_is_reduced_too():
     assert found.sizes.width % 64 == 0
     assert LEAST_WIDTH <= found.sizes.width < 71 * 64
     assert flops(found) <= FLOPS
+
+
+GPT2 = Sizes(layers=12, width=768, heads=12, kv_heads=12, head_size=64, ff_width=3072,
+             ff_matrices=2, vocab_size=50257)  # fmt: skip
+MANY = Sizes(layers=61, width=7168, heads=128, kv_heads=128, head_size=56, ff_width=2048,
+             ff_matrices=3, vocab_size=129280, experts=256, experts_per_token=8)  # fmt: skip
+
+
+def test_a_model_of_seconds_is_built_whole():
+    found = plan(GPT2, 1024, fixed_length=False, memory=2**34)
+    assert FLOPS < flops(found) < WHOLE * FLOPS
+    assert found.sizes == GPT2
+
+
+def test_of_many_experts_some_are_built_before_the_width_is_given_up():
+    dense = plan(replace(MANY, experts=8), 1024, fixed_length=True, memory=24 * 10**9)
+    found = plan(MANY, 1024, fixed_length=True, memory=24 * 10**9)
+    assert found.sizes.width == dense.sizes.width
+    assert 16 <= found.sizes.experts < 256
+    assert found.sizes.experts_per_token == 8
+    assert expert_parameters(found.sizes) <= DRAWN
+
+
+def test_experts_that_are_not_alike_are_left_out_for_memory_only():
+    free = plan(MANY, 1024, fixed_length=True, memory=None, alike=False)
+    assert free.sizes.experts == 256
+    tight = plan(MANY, 1024, fixed_length=True, memory=memory_needed(free), alike=False)
+    assert 16 <= tight.sizes.experts < 256
+    assert tight.sizes.width == free.sizes.width
+
+
+def test_a_token_never_passes_more_experts_than_there_are():
+    few = replace(MANY, experts=8, experts_per_token=8)
+    assert plan(few, 1024, fixed_length=True, memory=10**9).sizes.experts == 8

@@ -66,6 +66,48 @@ def test_elsewhere_norms_make_it_a_remark_and_the_bounds_are_not_checked(make_pr
     assert codes(profile) == [("info", "INI003")]
     assert [entry["code"] for entry in not_checked(profile)][:2] == ["INI001", "INI002"]
     assert "reordered" in not_checked(profile)[0]["needs"]
+    (found,) = verdicts(profile)
+    assert "OLMo 2, whose norms are not pre-norm either" in found.message
+    assert len(found.actions) == 1
+    assert "warm up longer" in found.actions[0]
+    assert "INI00" not in str(found.actions)  # which were not judged
+
+
+def test_the_cure_of_growth_refers_to_what_was_told(make_profile):
+    assert verdicts(small_shortcut(make_profile))[1].actions[0] == "do what INI002 says"
+    # A shortcut of 0.6 is large enough, and what is added is not too much: neither is told.
+    profile = make_profile(
+        layer={"stream_rms": 0.6, "feed_forward_rms": 0.5, "stream_gradient": 0.28}
+    )
+    (found,) = verdicts(profile)
+    assert found.code == "INI003"
+    assert "INI00" not in str(found.actions)
+    assert "OLMo" not in found.message
+
+
+RECIPE_WORDS = ("init.", "architecture.", "optimizer.", "schedule.")
+
+
+def test_a_config_json_gets_remedies_that_its_owner_can_use(make_profile):
+    profile = make_profile(
+        kind="config.json", method="", loss=9.0,
+        layer={"stream_rms": 0.02, "feed_forward_rms": 2.1, "stream_gradient": 1.0,
+               "entropy": 0.1},
+        rotary=RotaryProfile(theta=5e5, head_size=32, longest=2.6e6, share_beyond=0.55),
+    )  # fmt: skip
+    found = verdicts(profile)
+    assert [f.code for f in found] == [
+        "INI001", "INI002", "INI003", "INI004", "INI005", "INI007"
+    ]  # fmt: skip
+    for one in (*found, *verdicts(replace(profile, loss=math.inf))):
+        assert not any(word in action for word in RECIPE_WORDS for action in one.actions)
+    actions = " ".join(action for one in found for action in one.actions)
+    assert "in your trainer" in actions
+    assert "initializer_range" in actions
+    assert "tie_word_embeddings" in actions
+    assert "sqrt(2/(5 hidden_size)) = 0.056" in actions  # of 128 channels
+    told = verdicts(replace(profile, kind="recipe"))
+    assert any("init.depth_scaled_outputs = true" in a for one in told for a in one.actions)
 
 
 def test_with_norms_of_the_sum_growth_is_counted_behind_the_first_block(make_profile):

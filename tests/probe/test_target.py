@@ -181,7 +181,7 @@ def test_without_the_class_the_fields_are_read(config, monkeypatch):
     assert profile.model == "surefoot's decoder with the sizes of the file"
     assert profile.notes[1].startswith("model_type 'llama': no class of that family is known here")
     assert "initializer_range" in profile.notes[1]
-    assert profile.notes[2] == "could not be used: bias_qkv = True"
+    assert profile.notes[2] == "could not be used: attention_bias = true"
     assert profile.layers[0].stream_rms == pytest.approx(0.05, rel=0.1)
 
 
@@ -191,10 +191,110 @@ def test_an_unknown_family_says_what_was_used(config):
     )
     used, open_ = profile.notes[1:]
     assert "'mine'" in used
-    assert all(name in used for name in ("layers", "width", "kv_heads", "norm_eps"))
+    assert all(name in used for name in ("num_hidden_layers", "hidden_size", "rms_norm_eps"))
     assert "head_dim = 16 (32 was taken)" in open_
-    assert "position = alibi (rotary was taken)" in open_
+    assert "alibi = true (rotary was taken)" in open_
+    assert 'hidden_act = "relu" (gelu was taken)' in open_
+    assert "hidden_act" not in used
     assert profile.rotary is None
+
+
+def test_keys_are_named_as_in_the_file_and_none_is_passed_over(config):
+    moe = {"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24,
+           "n_shared_experts": 1}  # fmt: skip
+    strange = {"kv_lora_rank": 8, "hidden_sze": 64, "auto_map": {"AutoModel": "a.B"},
+               "transformers_version": "4.46"}  # fmt: skip
+    profile = profile_start(config(model_type="mine", **moe, **strange))
+    _, used, open_, unread, code = profile.notes
+    assert profile.sizes.ff_width == 24
+    assert "moe_intermediate_size" in used
+    assert open_ == (
+        "could not be used: intermediate_size = 96 (24 was taken), n_shared_experts = 1"
+    )
+    assert unread == "not understood, so not used: kv_lora_rank, hidden_sze"
+    assert code.startswith("auto_map: ")
+    assert not any("expert_ff_width" in note for note in profile.notes)
+
+
+def test_what_was_read_from_within_a_table_is_not_called_unread(config):
+    profile = profile_start(config(model_type="mine", rope_parameters={"rope_theta": 5e4}))
+    assert profile.rotary.theta == 5e4
+    assert len(profile.notes) == 2
+    assert "rope_theta" in profile.notes[1]
+
+
+def test_another_name_of_the_inner_width_is_taken(config):
+    profile = profile_start(config(model_type="mine", intermediate_size=None, d_ff=80))
+    assert profile.sizes.ff_width == 80
+    assert "d_ff" in profile.notes[1]
+
+
+def test_fewer_experts_stand_for_many(config, monkeypatch):
+    """32 of 256: what is measured is that of all, and bounds are the same."""
+    path = config(model_type="mine", n_routed_experts=256, num_experts_per_tok=4,
+                  moe_intermediate_size=32)  # fmt: skip
+    whole = profile_start(path)
+    assert (whole.sizes.experts, whole.measured_experts) == (256, 256)
+    monkeypatch.setattr("surefoot.probe.reduce.DRAWN", 2 * 32 * 3 * 64 * 32)
+    some = profile_start(path)
+    assert (some.sizes.experts, some.measured_experts) == (256, 32)
+    assert some.notes[0].startswith("built 32 of 256 experts in a layer, of which a token passes 4")
+    for a, b in zip(whole.layers, some.layers, strict=True):
+        assert b.feed_forward_rms == pytest.approx(a.feed_forward_rms, rel=0.1)
+        assert b.feed_forward_bound == pytest.approx(a.feed_forward_bound, rel=0.05)
+    assert some.gradient_growth == pytest.approx(whole.gradient_growth, rel=0.1)
+
+
+@pytest.mark.parametrize("renormalised", [True, False])
+def test_experts_of_a_class_are_left_out_where_its_router_allows(renormalised, config, monkeypatch):
+    """Weights that do not sum to 1 would be larger over fewer experts."""
+    pytest.importorskip("transformers")
+    monkeypatch.setattr("surefoot.probe.reduce.DRAWN", 2 * 8 * 3 * 64 * 32)
+    profile = profile_start(
+        config(model_type="qwen3_moe", num_experts=32, num_experts_per_tok=2,
+               moe_intermediate_size=32, norm_topk_prob=renormalised)
+    )  # fmt: skip
+    assert profile.measured_experts == (8 if renormalised else 32)
+
+
+def test_of_a_dense_model_nothing_is_said_of_experts(config):
+    profile = profile_start(config())
+    assert (profile.sizes.experts, profile.measured_experts) == (1, 1)
+    assert not any("experts" in note for note in profile.notes)
+
+
+ENCODERS = [
+    ({"model_type": "t5", "is_encoder_decoder": True}, "is_encoder_decoder = true"),
+    ({"model_type": "bert", "architectures": ["BertForMaskedLM"]}, "BertForMaskedLM"),
+    ({"model_type": "mine", "architectures": ["MineForConditionalGeneration"]}, "architectures"),
+]
+
+
+@pytest.mark.parametrize(("settings", "says"), ENCODERS)
+def test_what_is_no_decoder_is_refused(settings, says, config):
+    with pytest.raises(ConfigError, match="this is no decoder") as caught:
+        profile_start(config(**settings))
+    assert says in str(caught.value)
+
+
+def test_an_encoder_without_a_named_class_is_known_by_its_family(config):
+    pytest.importorskip("transformers")
+    with pytest.raises(ConfigError, match=r"model_type = 'roberta': this is no decoder"):
+        profile_start(config(model_type="roberta"))
+    assert profile_start(config(model_type="roberta", is_decoder=True)).loss > 0
+    assert profile_start(config(model_type="mine", architectures=["MineForCausalLM"])).loss > 0
+
+
+def test_an_unknown_activation_names_its_key_and_what_is_known(config):
+    pytest.importorskip("transformers")
+    with pytest.raises(ConfigError, match=r"hidden_act = 'gelu_nev': .*mean 'gelu_new'.*: silu,"):
+        profile_start(config(hidden_act="gelu_nev"))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_vocabulary_of_one_is_measured_without_a_warning(config):
+    profile = profile_start(config(model_type="mine", vocab_size=1))
+    assert (profile.loss, profile.ln_vocab, profile.logit_std) == (0, 0, 0)
 
 
 def test_code_of_the_model_is_never_run(config):

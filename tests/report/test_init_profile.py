@@ -77,6 +77,21 @@ def test_the_text_holds_numbers_findings_and_what_was_not_checked():
     assert "INI001  needs norm_placement" in post
 
 
+def test_findings_of_a_config_json_are_put_in_their_place():
+    line = "They need not mean trouble"
+    more = "More of each: surefoot explain INI002"
+    published = profile_of(kind="config.json", method="")
+    for profile, remarks in ((published, 1), (profile_of(), 0)):
+        text = " ".join(text_of(profile).split())
+        page = render_init_html(profile, verdicts(profile))
+        assert (text.count(line), page.count(line)) == (remarks, remarks)
+        assert (text.count(more), page.count(more)) == (1, 1)
+    broken = replace(published, loss=math.nan)  # an error is no remark
+    assert line not in " ".join(text_of(broken).split())
+    assert "surefoot explain" not in text_of(profile_of(stream_gradient=0.28, loss=10.4,
+                                                        rotary=None))  # fmt: skip
+
+
 def test_many_layers_are_thinned_with_both_ends():
     lines = [line.split() for line in text_of(profile_of(layers=100)).splitlines()]
     rows = [words[0] for words in lines if len(words) == 11 and words[0].isdigit()]

@@ -42,7 +42,7 @@ def notes_on(spec: TrainSpec, built: Architecture, settings: Mapping[str, Any]) 
         source = spec.sources.get(path)
         flag = source.flag if source is not None and source.kind == "config" else None
         key = flag.rpartition(".")[2] if flag else None
-        known |= {key} if key else set()
+        known |= set(flag.split(".")) if flag else set()
         if section == "init" and field == "std" and key:
             used.append(key)
         if section != "architecture":
