@@ -174,6 +174,8 @@ def test_each_step_is_the_plain_one(
             assert state.bits() == before
             gradients = state.gradients(10.0**scale, holes)
             want = []
+            # Old moment and gradient may cancel: what is left is as exact as they were.
+            summed = [max(map(abs, flat(m))) for m in state.m]
             for i, (p, g) in enumerate(zip(state.params, gradients, strict=True)):
                 t = int(state.steps[i]) + 1
                 row = [flat(x) for x in (p, g, state.m[i], state.v[i])]
@@ -184,7 +186,7 @@ def test_each_step_is_the_plain_one(
                 largest = max(1.0, max(map(abs, p)))
                 # On a device the kernel takes the rate in float32.
                 close(state.params[i], p, dtype, largest, "parameter", 1e-6 if on_device else 0)
-                close(state.m[i], m, dtype, max(map(abs, m)), "exp_avg")
+                close(state.m[i], m, dtype, max(summed[i], *map(abs, m)), "exp_avg")
                 close(state.v[i], v, dtype, max(map(abs, v)), "exp_avg_sq")
             assert [float(x) for x in state.steps] == [t] * 3
 
