@@ -113,3 +113,18 @@ def test_a_dense_folder_is_up_cycled_to_the_experts_of_the_recipe(
     assert signals["loss"][0] < runs.open(exported / "runs" / "x").signals["loss"][0] - 1
     assert signals["expert_load_max"].is_finite().all()
     assert command(tmp_path, "train", "--name", "y", "--resume").returncode == 0
+
+
+def test_says_what_was_folded(tiny, command, tmp_path):
+    done = command(
+        tmp_path,
+        *("train", str(tiny / "tiny.toml"), "--name", "w", "--set", "schedule.steps=2"),
+        *("--set", "schedule.warmup_steps=1", "--set", "init.method=wesar"),
+        *("--set", "architecture.embedding_norm=true"),
+    )
+    assert done.returncode == 0, done.stderr
+    done = command(tmp_path, "export", "runs/w", "--out", "hf")
+    assert done.returncode == 0, done.stderr
+    (line,) = [x for x in done.stdout.splitlines() if "folded into the weights" in x]
+    assert "parametrizations" in line
+    assert "embedding_norm" in line

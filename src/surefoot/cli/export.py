@@ -29,8 +29,12 @@ def export(
     folder = run_folder(run, runs_dir)
     require("torch", "torch")
     from surefoot.export import to_transformers
+    from surefoot.model import fold
     from surefoot.train import load_model
 
     found = load_model(folder, step)
     to_transformers(found.model, found.tokenizer_path, out, end_of_text=found.end_of_text)
     typer.echo(f"{out}: the model of {folder.name} at step {found.step}")
+    folded = fold(found.model).folded
+    if folded:
+        typer.echo(f"  folded into the weights: {', '.join(folded)}")
