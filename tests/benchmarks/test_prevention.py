@@ -1,6 +1,5 @@
 """The experiments on prevention: the quick form runs, resumes, and its table says what was made."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -30,8 +29,15 @@ def call(script: str, *arguments: str) -> str:
     return done.stdout
 
 
-def test_the_quick_form_runs_and_goes_on_where_it_stopped(parts, tmp_path):
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder of results that the tests of this file fill, one after the other."""
+    return tmp_path_factory.mktemp("prevention")
+
+
+def test_the_quick_form_runs_and_goes_on_where_it_stopped(parts, made):
     grid, reading, _ = parts
+    tmp_path = made
     quick = ("--quick", "--results", str(tmp_path))
     call("run.py", *quick, "--experiment", "starts")
     lines = (tmp_path / "starts.jsonl").read_text("utf-8").splitlines()
@@ -55,12 +61,14 @@ def test_the_quick_form_runs_and_goes_on_where_it_stopped(parts, tmp_path):
     assert grown > 5
 
 
-@pytest.mark.slow
-def test_the_quick_form_of_all(parts, tmp_path):
-    call("run.py", "--quick", "--results", str(tmp_path))
-    made = [json.loads(line) for p in tmp_path.glob("*.jsonl") for line in p.open()]
-    assert len(made) == len(parts[0].cells(tuple(parts[0].EXPERIMENTS), quick=True))
-    assert not any(r["diverged"] for r in made)
+def test_the_quick_form_of_all_and_its_table(parts, made, tmp_path):
+    call("run.py", "--quick", "--results", str(made))
+    wanted = {cell.key for cell in parts[0].cells(tuple(parts[0].EXPERIMENTS), quick=True)}
+    results = parts[2].done(made)
+    assert set(results) == wanted
+    assert not any(r["diverged"] for r in results.values())
+    assert "0 of" in call("table.py", "--results", str(made), "--out", str(tmp_path))
+    assert (tmp_path / "RESULTS.md").is_file()
 
 
 def test_what_is_committed_belongs_to_the_grid(parts):
