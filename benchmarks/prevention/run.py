@@ -96,7 +96,8 @@ def main() -> None:
     for name in options.variant or ():
         if all(cell.variant != name for cell in wanted):
             parser.error(f"no row is called {name!r}")
-    ready = sum(cell.key in done(folder) for cell in wanted)
+    made = done(folder)
+    ready = sum(cell.key in made for cell in wanted)
     print(f"{ready} of {len(wanted)} cells are made; the others follow", flush=True)
     loaded: dict[int, texts.Text] = {}
     for number, cell in enumerate(wanted, start=1):
@@ -105,7 +106,8 @@ def main() -> None:
         if time.monotonic() - began > 60 * options.minutes:
             print(f"stopped after {options.minutes:g} minutes; the same call goes on", flush=True)
             return
-        if cell.key in done(folder):
+        # Read again only where it counts: another process may have made the cell since.
+        if cell.key in made or cell.key in (made := done(folder)):
             continue
         lock = claim(folder, cell)
         if lock is None:

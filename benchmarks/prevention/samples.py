@@ -4,6 +4,7 @@ Every Python has them, though not every Python the same: a result names the vers
 One byte-level BPE vocabulary of 512 for all of them.
 """
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,10 +43,14 @@ class Text:
             repeat: draw from this many samples over and over; None = from all.
         """
         number = len(self.pool) if repeat is None else repeat
-        order = torch.randperm(
-            number, generator=torch.Generator().manual_seed(1_000_003 * seed + 17)
-        )
+        order = _order(number, seed)
         return self.pool[order[torch.arange(first, first + size) % number]]
+
+
+@functools.lru_cache(maxsize=8)
+def _order(number: int, seed: int) -> Tensor:
+    """A permutation (N,); the same at every step of a run."""
+    return torch.randperm(number, generator=torch.Generator().manual_seed(1_000_003 * seed + 17))
 
 
 def load(length: int, cache: Path) -> Text:

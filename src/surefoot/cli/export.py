@@ -29,12 +29,12 @@ def export(
     folder = run_folder(run, runs_dir)
     require("torch", "torch")
     from surefoot.export import to_transformers
-    from surefoot.model import fold
+    from surefoot.model import folded_names
     from surefoot.train import load_model
 
     found = load_model(folder, step)
     to_transformers(found.model, found.tokenizer_path, out, end_of_text=found.end_of_text)
     typer.echo(f"{out}: the model of {folder.name} at step {found.step}")
-    folded = fold(found.model).folded
+    folded = folded_names(found.model)
     if folded:
         typer.echo(f"  folded into the weights: {', '.join(folded)}")

@@ -25,7 +25,7 @@ from surefoot.model.block import Block
 from surefoot.model.decoder import Decoder, softcap
 from surefoot.model.experts import Experts
 from surefoot.model.feed_forward import FeedForward
-from surefoot.model.fold import Folded, fold, folded_architecture, plain_state
+from surefoot.model.fold import Folded, fold, folded_architecture, folded_names, plain_state
 from surefoot.model.generate import generate
 from surefoot.model.loss import LossSums, loss_sums
 from surefoot.model.norms import LayerNorm, RMSNorm
@@ -54,6 +54,7 @@ __all__ = [
     "SigmaReparam",
     "fold",
     "folded_architecture",
+    "folded_names",
     "generate",
     "keep_spectral_norms",
     "largest_logit",

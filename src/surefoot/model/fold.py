@@ -72,6 +72,11 @@ def fold(model: Decoder, *, embedding_scale: Literal["sqrt_width"] | float = 1.0
     return Folded(result.train(model.training), tuple(_folded(model, plain)), tuple(_kept(plain)))
 
 
+def folded_names(model: Decoder) -> tuple[str, ...]:
+    """What :func:`fold` would fold into the weights, without making the plain model."""
+    return tuple(_folded(model, folded_architecture(model.architecture)))
+
+
 def folded_architecture(
     architecture: Architecture, *, embedding_scale: Literal["sqrt_width"] | float = 1.0
 ) -> Architecture:

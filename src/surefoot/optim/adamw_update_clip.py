@@ -141,18 +141,7 @@ class AdamWUpdateClip(MomentOptimizer):
 
     def update(self, group: dict[str, Any], params: list[Tensor], flags: dict[str, Any]) -> None:
         """Call :func:`adamw_update_clip`."""
-        beta1, beta2 = group["betas"]
-        adamw_update_clip(
-            params,
-            *self.columns(params),
-            lr=group["lr"],
-            beta1=beta1,
-            beta2=beta2,
-            eps=group["eps"],
-            weight_decay=group["weight_decay"],
-            update_clip=group["update_clip"],
-            **flags,
-        )
+        self.call(adamw_update_clip, group, (params, *self.columns(params)), flags, "update_clip")
 
 
 @OPTIMIZERS.register("adamw-update-clip")

@@ -119,17 +119,7 @@ class LaProp(MomentOptimizer):
 
     def update(self, group: dict[str, Any], params: list[Tensor], flags: dict[str, Any]) -> None:
         """Call :func:`laprop`."""
-        beta1, beta2 = group["betas"]
-        laprop(
-            params,
-            *self.columns(params),
-            lr=group["lr"],
-            beta1=beta1,
-            beta2=beta2,
-            eps=group["eps"],
-            weight_decay=group["weight_decay"],
-            **flags,
-        )
+        self.call(laprop, group, (params, *self.columns(params)), flags)
 
 
 @OPTIMIZERS.register("laprop")

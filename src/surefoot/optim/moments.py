@@ -72,6 +72,19 @@ class MomentOptimizer(torch.optim.Optimizer, ABC):
                 self.update(group, params, {"grad_scale": scale, "found_inf": found})
         return loss
 
+    def call(
+        self,
+        function: Callable[..., None],
+        group: dict[str, Any],
+        columns: Iterable[list[Tensor]],
+        flags: dict[str, Any],
+        *own: str,
+    ) -> None:
+        """Call a functional form with the settings of a group: Adam's, and those in ``own``."""
+        beta1, beta2 = group["betas"]
+        settings = {name: group[name] for name in ("lr", "eps", "weight_decay", *own)}
+        function(*columns, beta1=beta1, beta2=beta2, **settings, **flags)
+
     def columns(
         self, params: list[Tensor]
     ) -> tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]:

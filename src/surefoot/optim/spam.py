@@ -201,22 +201,9 @@ class SPAM(MomentOptimizer):
 
     def update(self, group: dict[str, Any], params: list[Tensor], flags: dict[str, Any]) -> None:
         """Call :func:`spam`."""
-        beta1, beta2 = group["betas"]
-        names = ("lr", "eps", "weight_decay", "element_clip", "reset_every", "reset_warmup")
-        grads, exp_avgs, exp_avg_sqs, steps = self.columns(params)
-        spam(
-            params,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            steps,
-            self.counters(params, "resets"),
-            beta1=beta1,
-            beta2=beta2,
-            clip_after=group["clip_after"],
-            **{name: group[name] for name in names},
-            **flags,
-        )
+        columns = (params, *self.columns(params), self.counters(params, "resets"))
+        own = ("element_clip", "reset_every", "reset_warmup", "clip_after")
+        self.call(spam, group, columns, flags, *own)
 
 
 @OPTIMIZERS.register("spam")

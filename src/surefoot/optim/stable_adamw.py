@@ -142,18 +142,7 @@ class StableAdamW(MomentOptimizer):
 
     def update(self, group: dict[str, Any], params: list[Tensor], flags: dict[str, Any]) -> None:
         """Call :func:`stable_adamw`."""
-        beta1, beta2 = group["betas"]
-        stable_adamw(
-            params,
-            *self.columns(params),
-            lr=group["lr"],
-            beta1=beta1,
-            beta2=beta2,
-            eps=group["eps"],
-            weight_decay=group["weight_decay"],
-            update_clip=group["update_clip"],
-            **flags,
-        )
+        self.call(stable_adamw, group, (params, *self.columns(params)), flags, "update_clip")
 
 
 @OPTIMIZERS.register("stable-adamw")

@@ -109,7 +109,7 @@ class Job:
         restore_random(tensors)
         extra = {name: tensors[f"extra.{name}"] for name in _extra(step)}
         if step.scaler is not None:
-            step.scaler.load_state_dict({name: extra[name] for name in step.scaler.state_dict()})
+            step.scaler.load_state_dict(extra)
         if step.guards is not None:
             step.guards.load_state_dict(extra)
         self.state = TrainState.from_json(state["train"])

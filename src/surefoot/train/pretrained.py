@@ -18,7 +18,7 @@ _KEPT = (
 )  # fmt: skip
 """Fields that say how to train a model, not what it computes: they stay the recipe's."""
 
-_OF_EXPERTS = ("experts", "experts_per_token", "expert_capacity")
+_OF_EXPERTS = ("experts", "experts_per_token")
 """Fields that stay the recipe's where the folder's model is dense: it is up-cycled to them."""
 
 
